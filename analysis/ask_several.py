@@ -14,13 +14,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from analysis.study import Frame, command
-from p2p_sim.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.privacy import MajorityExchange, ShuffledResponse
-from p2p_sim.privacy.exchange.best_peers import missed, noisy_ones
-from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
-from p2p_sim.privacy.exchange.majority_kernel import Kernel, MajorityKernel, Shares
-from p2p_sim.privacy.randomized_response import local_epsilon
+from p2p_sim.figures import Curve, Panel, plot_panels
+from p2p_sim.measures import mean_interval
+from p2p_sim.privacy import MajorityExchange, ShuffledResponse, local_epsilon
+from p2p_sim.privacy.exchange import Kernel, MajorityCluster, MajorityKernel, Shares, missed, noisy_ones
 
 Floats = NDArray[np.float64]
 NAME = "ask-several"

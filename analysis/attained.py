@@ -33,8 +33,7 @@ from operator import itemgetter
 import numpy as np
 import scipy
 
-from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.randomized_response import cross, hockey_stick_coefficients, local_epsilon
+from p2p_sim.privacy import Floats, cross, hockey_stick_coefficients, local_epsilon
 
 ERROR = 1e-9
 _TRIED = (1.1, 1.06, 1.03, 1.01, 1.0, 0.99, 0.98, 0.97, 0.96, 0.94, 0.92, 0.89, 0.85, 0.8, 0.7, 0.5)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.study import Frame, command
-from p2p_sim.figures.epsilons import plot_bounds
+from p2p_sim.figures import plot_bounds
 from p2p_sim.privacy.claims import all_claims
 from p2p_sim.privacy.claims.paper_against_exact import bounds_table
 

@@ -16,12 +16,12 @@ import pandas as pd
 from analysis.internet_scale.growth import DELTA, FLIP_PROB
 from analysis.study import PUBLISHED, ROOT, SWEEPS, Frame, command
 from p2p_sim import load_scenario
-from p2p_sim.base.whole_files import write_whole
-from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
+from p2p_sim.base import write_whole
+from p2p_sim.mechanisms import LabelExchangeConfig
 from p2p_sim.privacy import LabelExchange, certificate
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.replicate import Replicate
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.plan import load_sweep
+from p2p_sim.sweeps import load_sweep
 
 NUMBER = re.compile(r"[0-9.]+")
 NAME, LARGEST = "certificates", 4096

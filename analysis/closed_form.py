@@ -11,9 +11,8 @@ from pathlib import Path
 import numpy as np
 
 from analysis.study import Frame, command
-from p2p_sim.base.streams import Streams
-from p2p_sim.privacy import calibrate_flip_prob, sufficient_flip_prob
-from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.base import Streams
+from p2p_sim.privacy import calibrate_flip_prob, local_flip_prob, sufficient_flip_prob
 
 NAME, SEED = "closed-form", 7
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.study import Frame, command, curves
-from p2p_sim.figures.curves import Curve, Panel, plot_study
+from p2p_sim.figures import Curve, Panel, plot_study
 
 NAME = "clustering-figure1"
 PANELS = {

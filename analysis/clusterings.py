@@ -16,11 +16,10 @@ import pandas as pd
 
 from analysis.study import Frame, command, means
 from p2p_sim import run
-from p2p_sim.base.streams import Streams, one_thread
-from p2p_sim.figures.curves import Curve, Panel, plot_study
-from p2p_sim.population.clustering import BalancedClusters, HdbscanClusters, KMeansClusters, density_clusters
-from p2p_sim.population.population import Examples
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.base import Streams, one_thread
+from p2p_sim.figures import Curve, Panel, plot_study
+from p2p_sim.population import BalancedClusters, Examples, HdbscanClusters, KMeansClusters, density_clusters
+from p2p_sim.replicate import Replicate
 from p2p_sim.scenario import Scenario
 
 NAME, REPLICATES = "clusterings", 10

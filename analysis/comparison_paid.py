@@ -25,18 +25,14 @@ from analysis.comparison_second import MECHANISMS as SECOND
 from analysis.comparison_second import TRUST as SECOND_TRUST
 from analysis.study import ROOT, Frame, command
 from p2p_sim import Scenario, load_scenario
-from p2p_sim.figures.curves import plot_by_trust
-from p2p_sim.learning.metrics import measured, predict
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.replicate.learn import learned_from
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import account, exchange, set_up
-from p2p_sim.replicate.selection_scores import judged, scored
-from p2p_sim.tuning.private_search import FIRST_RUN, PrivateSearchPlan, planned
+from p2p_sim.figures import plot_by_trust
+from p2p_sim.learning import measured, predict
+from p2p_sim.measures import mean_interval
+from p2p_sim.mechanisms import Deployment, Outcome
+from p2p_sim.population import Population
+from p2p_sim.privacy import PrivacyBound
+from p2p_sim.replicate import Replicate, account, exchange, judged, learned_from, scored, set_up
+from p2p_sim.tuning import FIRST_RUN, PrivateSearchPlan, planned
 
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"
 """What a paid choice looks at."""

@@ -15,13 +15,11 @@ from analysis.comparison.__main__ import HISTOGRAM, PANELS, PLR, TWO_CLASSES, mo
 from analysis.comparison.__main__ import TRUST as FIRST_TRUST
 from analysis.study import ROOT, Frame, command, curves, means
 from p2p_sim import Scenario, load_scenario
-from p2p_sim.figures.curves import Panel, plot_by_trust
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.point_means import HIGH, LOW
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.figures import Panel, plot_by_trust
+from p2p_sim.measures import HIGH, LOW, mean_interval
+from p2p_sim.privacy import PrivacyBound
+from p2p_sim.replicate import Replicate, account, exchange
 from p2p_sim.replicate.learn import learn
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import account, exchange
 
 PLAIN, FORWARD, COMBINED, TREES, MULTINOMIAL = (
     "one-vs-rest", "forward correction", "clusters and features", "boosted trees", "multinomial",

@@ -15,16 +15,21 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from analysis.study import Frame, command, curves, means
-from p2p_sim.base.streams import Streams
-from p2p_sim.figures.curves import Panel, plot_study
-from p2p_sim.histograms.classifiers import PCL, HistogramClassifier
-from p2p_sim.histograms.densities import PCDE, HistogramDensity
-from p2p_sim.histograms.partitions import Cubes, even_side
-from p2p_sim.histograms.semi_supervised import HalfSpaceNet, SemiSupervised
-from p2p_sim.learning.exchange_histogram import ExchangeHistogram
-from p2p_sim.measures.exact_laws import LINE_LAWS, Harmonic, ProductLaw, Sine, box_centres, half_l1
-from p2p_sim.privacy import LabelExchange, calibrate_flip_prob
-from p2p_sim.privacy.worst_of_several import epsilons
+from p2p_sim.base import Streams
+from p2p_sim.figures import Panel, plot_study
+from p2p_sim.histograms import (
+    PCDE,
+    PCL,
+    Cubes,
+    HalfSpaceNet,
+    HistogramClassifier,
+    HistogramDensity,
+    SemiSupervised,
+    even_side,
+)
+from p2p_sim.learning import ExchangeHistogram
+from p2p_sim.measures import LINE_LAWS, Harmonic, ProductLaw, Sine, box_centres, half_l1
+from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, epsilons
 
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)

@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from p2p_sim.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
-from p2p_sim.measures.scaling import RESAMPLES, log_log_slope
-from p2p_sim.privacy.rivals.noisy_share import released_distribution
+from p2p_sim.figures import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
+from p2p_sim.measures import RESAMPLES, log_log_slope
+from p2p_sim.privacy.rivals import released_distribution
 
 Floats = NDArray[np.float64]
 LARGE = 10**9

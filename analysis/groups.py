@@ -12,20 +12,21 @@ import pandas as pd
 from analysis.comparison_second import MECHANISMS as ALL
 from analysis.study import ROOT, Frame, command
 from p2p_sim import load_scenario
-from p2p_sim.figures.curves import Marks, plot_groups
-from p2p_sim.measures.group_gaps import (
+from p2p_sim.figures import Marks, plot_groups
+from p2p_sim.measures import (
     ACCURACY,
+    HIGH,
     LOSS,
+    LOW,
     REFERENCE_ACCURACY,
     SHARE,
     Group,
+    derived,
     extra_loss,
     groups_of,
+    mean_interval,
 )
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.point_means import HIGH, LOW, derived
-from p2p_sim.sweeps.plan import make_plan
-from p2p_sim.sweeps.sweep_file import Axis
+from p2p_sim.sweeps import Axis, make_plan
 
 NAME = "groups"
 EPSILON = "mechanism.target_epsilon"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.study import Frame, command, curves
-from p2p_sim.figures.curves import Panel, plot_study
+from p2p_sim.figures import Panel, plot_study
 
 NAME = "clustering-synthetic"
 HALF = "ClusterRR, half each, τ = φ (curator)"

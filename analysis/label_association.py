@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import laplace, nchypergeom_fisher
 
-from p2p_sim.measures.intervals import Mean
+from p2p_sim.measures import Mean
 
 Bools = NDArray[np.bool_]
 Labels = NDArray[np.integer]

@@ -8,8 +8,8 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.study import Frame, command, curves
-from p2p_sim.figures.curves import Panel, plot_panels
-from p2p_sim.measures.intervals import mean_interval
+from p2p_sim.figures import Panel, plot_panels
+from p2p_sim.measures import mean_interval
 
 NAME = "learners"
 EPSILON = "mechanism.target_epsilon"

@@ -15,16 +15,9 @@ import scipy.sparse as sparse
 
 from analysis.attained import Fetchers, attained_epsilon
 from analysis.study import Frame, command
-from p2p_sim.audit.curator_attack import audit_curator
-from p2p_sim.mechanisms.cluster_rr import ClusterResponse
-from p2p_sim.privacy import (
-    ClusterResampling,
-    FetchDistribution,
-    LabelExchange,
-    PrivacyBound,
-    lemma9_epsilon,
-    theorem3,
-)
+from p2p_sim.audit import audit_curator
+from p2p_sim.mechanisms import ClusterResponse
+from p2p_sim.privacy import ClusterResampling, FetchDistribution, LabelExchange, PrivacyBound, lemma9_epsilon, theorem3
 
 Rows = Iterator[dict[str, object]]
 NAME, DELTA = "privacy", 1e-6

@@ -16,11 +16,18 @@ from scipy.stats import beta
 from analysis.comparison_second import CHANGES
 from analysis.study import ROOT, Frame, command
 from p2p_sim import Scenario, load_scenario, run
-from p2p_sim.figures.curves import Marks, plot_groups
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.privacy import Coalition, Eavesdropper, LabelExchange, MajorityExchange, Peer, ShuffledResponse
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.randomized_response import local_epsilon
+from p2p_sim.figures import Marks, plot_groups
+from p2p_sim.measures import mean_interval
+from p2p_sim.privacy import (
+    Accountant,
+    Coalition,
+    Eavesdropper,
+    LabelExchange,
+    MajorityExchange,
+    Peer,
+    ShuffledResponse,
+    local_epsilon,
+)
 
 NAME = "protocols"
 EXCHANGE, THREE, FIVE, PUSH, GOSSIP = "label exchange (ask 1)", "ask 3", "ask 5", "pushed labels", "gossip averaging"

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from analysis.comparison import __main__ as comparison
 from analysis.study import PUBLISHED, ROOT, Frame
-from p2p_sim.base.whole_files import write_whole
+from p2p_sim.base import write_whole
 from p2p_sim.privacy.claims import all_claims
 
 PAPERS = ROOT / "docs" / "papers.md"

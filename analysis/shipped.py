@@ -10,10 +10,9 @@ import pandas as pd
 
 from analysis.study import ROOT, Frame, Swept, command
 from p2p_sim import load_scenario
-from p2p_sim.base.streams import Streams
-from p2p_sim.measures.point_means import HIGH, LOW, POINT, by_replicate, points
-from p2p_sim.measures.scaling import fit_forms, log_log_slope
-from p2p_sim.sweeps.run_scenario import run_point
+from p2p_sim.base import Streams
+from p2p_sim.measures import HIGH, LOW, POINT, by_replicate, fit_forms, log_log_slope, points
+from p2p_sim.sweeps import run_point
 
 NAME = "shipped"
 RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}

@@ -18,17 +18,11 @@ import pandas as pd
 from threadpoolctl import threadpool_limits
 
 from p2p_sim import load_results
-from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.progress import progress_shown
-from p2p_sim.base.whole_files import write_whole
-from p2p_sim.figures.curves import Curve
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.point_means import HIGH, LOW, points
-from p2p_sim.sweeps.local_workers import LocalProcesses
-from p2p_sim.sweeps.plan import SweepPlan, load_sweep
+from p2p_sim.base import InputError, RunFailed, progress_shown, write_whole
+from p2p_sim.figures import Curve
+from p2p_sim.measures import HIGH, LOW, mean_interval, points
+from p2p_sim.sweeps import Axis, LocalProcesses, Serial, SweepPlan, load_sweep
 from p2p_sim.sweeps.run_sweep import run_sweep
-from p2p_sim.sweeps.sweep_file import Axis
-from p2p_sim.sweeps.tasks import Serial
 
 ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.study import Frame, command
-from p2p_sim.base.streams import Streams
-from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
-from p2p_sim.mechanisms.deployment import Deployment, Setup
-from p2p_sim.mechanisms.noise_law import Evidence
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.population.population import Population
+from p2p_sim.base import Streams
+from p2p_sim.learning import AccuracyEstimate, validated
+from p2p_sim.mechanisms import Deployment, Evidence, Setup
+from p2p_sim.network import NetworkConfig
+from p2p_sim.population import Population
 from p2p_sim.scenario import Scenario
 
 NAME, BLOCK = "validation", 500

@@ -17,18 +17,12 @@ import pandas as pd
 
 from analysis.study import ROOT, Frame, command, curves
 from p2p_sim import load_scenario
-from p2p_sim.figures.curves import Curve, Panel, plot_study
-from p2p_sim.learning.learner import Received
-from p2p_sim.learning.local_averages import KnnConfig
-from p2p_sim.learning.networks import CHECKPOINTS
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.point_means import HIGH, LOW
-from p2p_sim.measures.vector_bound import theorem_2
-from p2p_sim.mechanisms.rr_with_prior import NeighbourMeans
-from p2p_sim.population.drawn_features import CircleConfig
-from p2p_sim.population.population import Examples
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import exchange
+from p2p_sim.figures import Curve, Panel, plot_study
+from p2p_sim.learning import CHECKPOINTS, KnnConfig, Received
+from p2p_sim.measures import HIGH, LOW, mean_interval, theorem_2
+from p2p_sim.mechanisms import NeighbourMeans
+from p2p_sim.population import CircleConfig, Examples
+from p2p_sim.replicate import Replicate, exchange
 
 NAME = "vector"
 SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}

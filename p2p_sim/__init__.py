@@ -14,55 +14,14 @@ sweep(scenario, axes) all combinations of values as a data frame; plot(rows) dra
 True
 """
 
-from typing import TYPE_CHECKING, Any
+import importlib.metadata
+from typing import Any
 
-if TYPE_CHECKING:  # what type checkers and editors read
-    from p2p_sim.base.errors import InputError
-    from p2p_sim.learning.exchange_classifier import LabelExchangeClassifier
-    from p2p_sim.population.data_frame import table
-    from p2p_sim.replicate.composable_release import release
-    from p2p_sim.replicate.run import Result, run
-    from p2p_sim.results.axes import plot
-    from p2p_sim.results.data_frames import load_results
-    from p2p_sim.results.rows import load_statements
-    from p2p_sim.scenario import Scenario, load_scenario
-    from p2p_sim.sweeps.run_scenario import run_all
-    from p2p_sim.sweeps.run_sweep import sweep
+from p2p_sim.base.late_names import late
 
-    __version__: str
-
-__all__ = [
-    "InputError",
-    "LabelExchangeClassifier",
-    "Result",
-    "Scenario",
-    "__version__",
-    "load_results",
-    "load_scenario",
-    "load_statements",
-    "plot",
-    "release",
-    "run",
-    "run_all",
-    "sweep",
-    "table",
-]
-
-_PUBLIC = {
-    "InputError": "p2p_sim.base.errors",
-    "LabelExchangeClassifier": "p2p_sim.learning.exchange_classifier",
-    "Result": "p2p_sim.replicate.run",
-    "Scenario": "p2p_sim.scenario",
-    "load_results": "p2p_sim.results.data_frames",
-    "load_statements": "p2p_sim.results.rows",
-    "load_scenario": "p2p_sim.scenario",
-    "plot": "p2p_sim.results.axes",
-    "release": "p2p_sim.replicate.composable_release",
-    "run": "p2p_sim.replicate.run",
-    "run_all": "p2p_sim.sweeps.run_scenario",
-    "sweep": "p2p_sim.sweeps.run_sweep",
-    "table": "p2p_sim.population.data_frame",
-}
+# public names are imported when they are first used, so that `p2p-sim --help` stays quick
+_named, _, __all__ = late(__name__, __file__)
+__all__ += ["__version__"]
 
 
 def __dir__() -> list[str]:
@@ -70,13 +29,5 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """Import the public names when they are first used, so that `p2p-sim --help` stays quick."""
-    import importlib
-
-    if name == "__version__":
-        return importlib.import_module("p2p_sim.base.packages").version()
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'p2p_sim' has no attribute {name!r}")
-    # a later use finds the name here and does not come back to this function
-    globals()[name] = getattr(importlib.import_module(_PUBLIC[name]), name)
-    return globals()[name]
+    """The version of the package, or a name of __init__.pyi."""
+    return importlib.metadata.version("p2p-sim") if name == "__version__" else _named(name)

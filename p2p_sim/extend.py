@@ -1,25 +1,26 @@
 """Everything that a plug-in needs to import: base classes, values and helpers."""
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.exchange.protocol import Me, Protocol, Reply, Request
-from p2p_sim.exchange.randomizer import Randomizer
-from p2p_sim.learning.learner import Learner, Received, one_hot
-from p2p_sim.mechanisms.channels import LocalMechanism
-from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.mechanism import Column, Mechanism
-from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw
-from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, Outcome, Predictor
-from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.faults import InTransit, NetworkFault
-from p2p_sim.network.overlay import GraphOverlay, edges_of
-from p2p_sim.population.population import Examples, FiniteLaw, Population, Sample, Shard, Source, shards
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon
-from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
+from p2p_sim.base import Config, InputError, Streams, bernoulli
+from p2p_sim.exchange import Me, Protocol, Randomizer, Reply, Request
+from p2p_sim.learning import Learner, Received, one_hot
+from p2p_sim.mechanisms import (
+    Column,
+    Evidence,
+    LabelRelease,
+    LocalMechanism,
+    Mechanism,
+    ModelRelease,
+    NoiseLaw,
+    Outcome,
+    Predictor,
+    ProtocolConfig,
+    RandomizedResponse,
+    Setup,
+)
+from p2p_sim.network import GraphOverlay, InTransit, NetworkFault, edges_of
+from p2p_sim.population import Examples, FiniteLaw, Population, Sample, Shard, Source, shards
+from p2p_sim.privacy import Accountant, Bracket, PrivacyBound, local_delta, local_epsilon
+from p2p_sim.privacy.rivals import SubmissionLaw
 
 __all__ = [
     "Accountant",

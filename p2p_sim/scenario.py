@@ -9,25 +9,43 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from pydantic import BaseModel, Field, PrivateAttr, ValidationError, model_validator
 
-from p2p_sim.base.configuration import Config, Extended, OneLine, refusal
-from p2p_sim.base.errors import InputError, is_a, path_of
-from p2p_sim.base.notebook_view import card
-from p2p_sim.base.plugins import FAULTS, LEARNERS, MECHANISMS, OVERLAYS, POPULATIONS, PlugIns, kinds_within, offer_of
-from p2p_sim.base.shipped_files import find_scenario, lacking
-from p2p_sim.base.toml import parse_overrides, read_toml, set_key
-from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
-from p2p_sim.exchange.engines import EngineName
-from p2p_sim.learning.learner_kinds import LearnerConfig, check_fit
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.mechanisms.mechanism import Column, MechanismBase
-from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
-from p2p_sim.network.network_config import CALIBRATED, NetworkConfig
-from p2p_sim.population.build import PopulationConfig
-from p2p_sim.population.clustering import ClustersConfig, GivenClusters, KMeansClusters
-from p2p_sim.population.digits_and_adult import DigitsConfig
-from p2p_sim.population.measured_groups import check_kinds
-from p2p_sim.population.population import Source
-from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.base import (
+    FAULTS,
+    LEARNERS,
+    MECHANISMS,
+    OVERLAYS,
+    POPULATIONS,
+    Config,
+    Extended,
+    InputError,
+    OneLine,
+    PlugIns,
+    card,
+    find_scenario,
+    is_a,
+    kinds_within,
+    lacking,
+    offer_of,
+    parse_overrides,
+    path_of,
+    read_toml,
+    refusal,
+    set_key,
+)
+from p2p_sim.exchange import NOBODY, AdversariesConfig, EngineName
+from p2p_sim.learning import LearnerConfig, LogisticRegressionConfig, check_fit
+from p2p_sim.mechanisms import Column, MechanismBase, ProtocolConfig
+from p2p_sim.network import CALIBRATED, NetworkConfig
+from p2p_sim.population import (
+    ClustersConfig,
+    DigitsConfig,
+    GivenClusters,
+    KMeansClusters,
+    PopulationConfig,
+    Source,
+    check_kinds,
+)
+from p2p_sim.privacy import Situation
 
 MechanismConfig = Annotated[MechanismBase, PlugIns(MECHANISMS, MechanismBase, "p2p_sim.mechanisms")]
 """Any mechanism: of a plug-in, or of the simulator's own package `mechanisms`."""

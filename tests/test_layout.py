@@ -44,8 +44,8 @@ LAYERS = (
 )
 """From the top down; a package may import from those below it, and packages of one line not from each other."""
 LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
-PUBLIC = {"p2p_sim", "p2p_sim.privacy"}
-"""Packages whose __init__ offers names from everywhere below."""
+PUBLIC = {"p2p_sim"}
+"""The package whose __init__ offers names from everywhere below."""
 
 
 def modules() -> dict[str, Path]:
@@ -55,15 +55,28 @@ def modules() -> dict[str, Path]:
     return {name.removesuffix(".__init__"): path for name, path in zip(names, paths, strict=True)}
 
 
+@cache
+def offered() -> dict[tuple[str, str], str]:
+    """The module of each name that a package offers in its __init__.pyi, by package and name."""
+    homes = {}
+    for stub in (ROOT / "p2p_sim").rglob("__init__.pyi"):
+        package = ".".join(stub.parent.relative_to(ROOT).parts)
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom):
+                homes |= {(package, alias.name): f"{package}.{node.module}" for alias in node.names}
+    return homes
+
+
 def imports(source: str, known: set[str]) -> set[str]:
-    """Modules of the project that a module imports, wherever in the file."""
+    """Modules of the project that a module imports, wherever in the file; of a package that offers names, theirs."""
     names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             assert node.level == 0, "imports are absolute"
-            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+            homes = {offered().get((node.module, alias.name), node.module) for alias in node.names}
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | homes
     return names & known
 
 

@@ -13,22 +13,22 @@ import pandas as pd
 
 from analysis.comparison.__main__ import EPSILON, MEASURES, PANELS, TRUST, TWO_CLASSES
 from analysis.study import PUBLISHED, Frame, command, curves
-from p2p_sim.figures.curves import Panel, plot_by_trust
-from p2p_sim.measures.point_means import points
-from p2p_sim.mechanisms.dp_sgd import DpSgdConfig
+from p2p_sim.figures import Panel, plot_by_trust
+from p2p_sim.measures import points
+from p2p_sim.mechanisms import DpSgdConfig
 from p2p_sim.privacy import (
     Accountant,
     ClusterResampling,
     DpSgd,
     KaryExchange,
     LabelExchange,
+    OnePoint,
     PrivacyBound,
     ShuffledResponse,
+    advantage,
+    local_advantage,
 )
-from p2p_sim.privacy.guessing_advantage import advantage, local_advantage
-from p2p_sim.privacy.rivals.alibi import laplace_advantage
-from p2p_sim.privacy.rivals.vector_approximation import vector_advantage
-from p2p_sim.privacy.stated_accountants import OnePoint
+from p2p_sim.privacy.rivals import laplace_advantage, vector_advantage
 
 NAME = "advantage"
 ADVANTAGE, ALONE = "advantage", "advantage_of_statement"

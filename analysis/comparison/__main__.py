@@ -15,13 +15,13 @@ from sklearn.base import ClassifierMixin
 
 from analysis.study import Frame, command, curves
 from p2p_sim import Scenario
-from p2p_sim.base.streams import Streams
-from p2p_sim.figures.curves import Panel, plot_by_trust
-from p2p_sim.histograms.classifiers import LabelPrivateHistogram
-from p2p_sim.measures.point_means import points
-from p2p_sim.mechanisms.dp_sgd import Scaling
-from p2p_sim.population.population import Examples, Population
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.base import Streams
+from p2p_sim.figures import Panel, plot_by_trust
+from p2p_sim.histograms import LabelPrivateHistogram
+from p2p_sim.measures import points
+from p2p_sim.mechanisms import Scaling
+from p2p_sim.population import Examples, Population
+from p2p_sim.replicate import Replicate
 from p2p_sim.stacking import PrivateLogisticRegression, SampleStacking
 
 Floats = NDArray[np.float64]

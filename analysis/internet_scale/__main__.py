@@ -34,14 +34,11 @@ from analysis.internet_scale.growth import (
     run,
 )
 from analysis.study import Frame, command
-from p2p_sim.base.streams import Streams
-from p2p_sim.figures.curves import Curve, Panel, plot_panels
-from p2p_sim.figures.style import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
-from p2p_sim.measures.extrapolation import GridLaw, Prediction, normal_score, predict
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.population.population import Population
+from p2p_sim.base import Streams
+from p2p_sim.figures import COLOURS, MARKERS, Curve, Panel, drawing, plain_log_ticks, plot_panels, powers_of_ten
+from p2p_sim.measures import GridLaw, Prediction, mean_interval, normal_score, predict
+from p2p_sim.mechanisms import LabelExchangeMechanism, RandomizedResponse
+from p2p_sim.population import Population
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000

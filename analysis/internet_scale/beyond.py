@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from analysis.internet_scale.growth import NETWORKS, SHARES, arrivals
 from analysis.study import Frame, command
-from p2p_sim.exchange.exchange_run import Traffic
+from p2p_sim.exchange import Traffic
 
 NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 PARTS = 25

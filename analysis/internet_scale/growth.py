@@ -17,16 +17,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.batched_exchange import ShardExchange
-from p2p_sim.exchange.exchange_run import Traffic
-from p2p_sim.measures.extrapolation import GridLaw, fewest_of_any, most_of, most_of_any
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.latency import Lognormal, departures
-from p2p_sim.network.network_config import Network, NetworkConfig, OnTimeout
-from p2p_sim.population.population import Population, shards
+from p2p_sim.base import Streams
+from p2p_sim.exchange import ShardExchange, Traffic
+from p2p_sim.measures import GridLaw, fewest_of_any, most_of, most_of_any
+from p2p_sim.mechanisms import RandomizedResponse
+from p2p_sim.network import Lognormal, Network, NetworkConfig, OnTimeout, departures
+from p2p_sim.population import Population, shards
 from p2p_sim.privacy import LabelExchange, Peer, local_epsilon
-from p2p_sim.privacy.exchange.coalition import unasked_epsilon
+from p2p_sim.privacy.exchange import unasked_epsilon
 
 Floats = NDArray[np.float64]
 SEED, CLUSTER = 2022, 1000

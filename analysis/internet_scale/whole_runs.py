@@ -11,10 +11,9 @@ from pathlib import Path
 
 from analysis.internet_scale.growth import DELTA, NETWORKS, SEED, SHARES, USERS
 from analysis.study import Frame, command
-from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.streamed import exchange_streamed, measure_streamed, prepare_streamed
+from p2p_sim.mechanisms import Outcome
+from p2p_sim.network import NetworkConfig
+from p2p_sim.replicate import Replicate, exchange_streamed, measure_streamed, prepare_streamed
 from p2p_sim.scenario import Scenario
 
 NAME, CLUSTER, REPLICATE = "internet-scale", 50_000, 900_001

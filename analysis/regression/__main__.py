@@ -30,11 +30,10 @@ from analysis.regression.methods import (
     without_privacy,
 )
 from analysis.study import Frame, command, curves, means
-from p2p_sim.base.streams import Streams
-from p2p_sim.figures.curves import Panel, plot_study
-from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.privacy.rivals.rr_on_bins import best_bins
-from p2p_sim.privacy.rivals.unbiased_values import best_unbiased, two_output_law
+from p2p_sim.base import Streams
+from p2p_sim.figures import Panel, plot_study
+from p2p_sim.measures import mean_interval
+from p2p_sim.privacy.rivals import best_bins, best_unbiased, two_output_law
 
 NAME, SEED = "regression", 11
 EPSILONS: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0, 4.0)

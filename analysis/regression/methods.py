@@ -12,16 +12,20 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.engines import Exchange
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.label_values import RrOnBins, UnbiasedValues, ValueMessage, prior_of
-from p2p_sim.mechanisms.message_payloads import exchanged_at
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.network_config import Network, NetworkConfig
-from p2p_sim.population.clustering import merge_small
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.randomized_response import local_flip_prob
+from p2p_sim.base import Streams
+from p2p_sim.exchange import Exchange
+from p2p_sim.mechanisms import (
+    LabelExchangeMechanism,
+    RandomizedResponse,
+    RrOnBins,
+    UnbiasedValues,
+    ValueMessage,
+    exchanged_at,
+    prior_of,
+)
+from p2p_sim.network import Network, NetworkConfig
+from p2p_sim.population import Population, merge_small
+from p2p_sim.privacy import local_flip_prob
 
 Floats = NDArray[np.float64]
 SLOPE, GRID = 0.2, 17

@@ -35,11 +35,9 @@ from analysis.stacking.organisation_data import (
     stand_in,
 )
 from analysis.study import Frame, command, curves, means
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.figures.curves import Panel, plot_study
-from p2p_sim.figures.style import COLOURS, MARKERS, drawing, legend_below
-from p2p_sim.measures.intervals import mean_interval
+from p2p_sim.base import InputError, Streams
+from p2p_sim.figures import COLOURS, MARKERS, Panel, drawing, legend_below, plot_study
+from p2p_sim.measures import mean_interval
 
 NAME = "stacking"
 SEED = 1

@@ -8,9 +8,15 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from analysis.stacking.organisation_data import Benchmark, OrganisationsData, Rows, Split
-from p2p_sim.base.streams import Streams
-from p2p_sim.stacking import FeatureStacking, PrivateLogisticRegression, SampleStacking, TransferStacking, pphtl
-from p2p_sim.stacking.clipped_rows import clip_rows
+from p2p_sim.base import Streams
+from p2p_sim.stacking import (
+    FeatureStacking,
+    PrivateLogisticRegression,
+    SampleStacking,
+    TransferStacking,
+    clip_rows,
+    pphtl,
+)
 
 Floats = NDArray[np.float64]
 COMBINERS = ("stacked", "majority", "weighted", "mean")

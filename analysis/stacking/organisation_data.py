@@ -7,11 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import Streams
-from p2p_sim.population.branches import HOSPITALS, HeartConfig, read_hospital
+from p2p_sim.base import Streams
+from p2p_sim.population import HOSPITALS, Examples, HeartConfig, find_file, read_hospital, read_idx, state
 from p2p_sim.population.branches import branches as branches_of
-from p2p_sim.population.data_files import find_file, read_idx, state
-from p2p_sim.population.population import Examples
 
 Floats = NDArray[np.float64]
 Rows = tuple[Floats, NDArray[np.int64]]

@@ -24,13 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import RepeatedTargets, Scope, ScoredTargets
-from p2p_sim.base.streams import Streams
-from p2p_sim.histograms.classifiers import PCL2b
-from p2p_sim.histograms.partitions import CellTable, Cubes
-from p2p_sim.histograms.semi_supervised import SemiSupervised
-from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease
-from p2p_sim.mechanisms.private_histogram import CellRule, PrivateDensityConfig, PrivateHistogramConfig
-from p2p_sim.privacy.rivals.histograms import choice_delta, laplace_delta, stability_threshold
+from p2p_sim.base import Streams
+from p2p_sim.histograms import CellTable, Cubes, PCL2b, SemiSupervised
+from p2p_sim.mechanisms import CellRule, DensityRelease, ModelRelease, PrivateDensityConfig, PrivateHistogramConfig
+from p2p_sim.privacy.rivals import choice_delta, stability_threshold
+from p2p_sim.privacy.rivals.histograms import laplace_delta
 
 Floats = NDArray[np.float64]
 CellCurator = PrivateHistogramConfig | PrivateDensityConfig

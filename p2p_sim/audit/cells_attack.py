@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.cell_targets import CellCurator, CellTargets, CellVoteTargets, CountTargets, TargetCurve
 from p2p_sim.audit.one_run import Account, OneRunAudit, audited
-from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.private_histogram import PrivateHistogramConfig
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
+from p2p_sim.base import InputError
+from p2p_sim.mechanisms import PrivateHistogramConfig
+from p2p_sim.replicate import Replicate, prepare
 
 Floats = NDArray[np.float64]
 

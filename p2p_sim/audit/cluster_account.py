@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import TYPE_ONE, Account
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.conversions import tradeoff
+from p2p_sim.privacy import Accountant, tradeoff
 
 Floats = NDArray[np.float64]
 LARGEST_RISEN = 100.0

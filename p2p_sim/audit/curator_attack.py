@@ -17,14 +17,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, Streams, one_thread
-from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
-from p2p_sim.privacy.audit_statistics.power import ERROR, epsilon_lower
-from p2p_sim.privacy.rivals.centralised import ClusterResampling
-from p2p_sim.privacy.rivals.noisy_share import released_distribution
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
+from p2p_sim.base import BLOCK, InputError, Streams, one_thread
+from p2p_sim.mechanisms import ClusterRRConfig
+from p2p_sim.privacy.audit_statistics import ERROR, epsilon_lower
+from p2p_sim.privacy.rivals import ClusterResampling, released_distribution
+from p2p_sim.replicate import Replicate, prepare
 from p2p_sim.scenario import Scenario
 
 Floats = NDArray[np.float64]

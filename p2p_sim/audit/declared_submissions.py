@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
+from p2p_sim.privacy.rivals import SubmissionLaw
 
 Floats = NDArray[np.float64]
 LARGEST_PAIRED = 128

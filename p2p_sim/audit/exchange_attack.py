@@ -15,28 +15,14 @@ from p2p_sim.audit.cluster_account import ClusterAccount
 from p2p_sim.audit.exchange_targets import ExchangeTargets, copies, own_users
 from p2p_sim.audit.one_run import TYPE_ONE, OneRunAudit, audited
 from p2p_sim.audit.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import one_thread
-from p2p_sim.exchange.adversaries import NOBODY
-from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
-from p2p_sim.mechanisms.message_payloads import flipped_labels
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.population.build import draw_people
-from p2p_sim.population.clustering import GivenClusters
-from p2p_sim.population.population import People
-from p2p_sim.population.synthetic import SyntheticConfig
-from p2p_sim.privacy.audit_statistics.one_run_guesses import smallest_refused
-from p2p_sim.privacy.audit_statistics.one_run_plan import OneRunPlan
-from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_VIEW, CountViews
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.conversions import tradeoff
-from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
-from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange
-from p2p_sim.privacy.exchange.majority_kernel import MajorityKernel
-from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated
-from p2p_sim.replicate.replicate import Replicate, streams
+from p2p_sim.base import InputError, one_thread
+from p2p_sim.exchange import NOBODY
+from p2p_sim.mechanisms import LabelExchangeMechanism, RandomizedResponse, Setup, exchange_of, flipped_labels
+from p2p_sim.population import GivenClusters, People, SyntheticConfig, draw_people
+from p2p_sim.privacy import PrivacyBound, tradeoff
+from p2p_sim.privacy.audit_statistics import LARGEST_VIEW, CountViews, OneRunPlan, smallest_refused
+from p2p_sim.privacy.exchange import LabelExchange, MajorityCluster, MajorityExchange, MajorityKernel, lemma9_stated
+from p2p_sim.replicate import Replicate, streams
 
 Floats = NDArray[np.float64]
 _LOOKS = 65

@@ -13,18 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.local_attack import BINARY, ClassPair, scores_of
-from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.exchange.network_record import NetworkRecord
-from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.exchange_accounting import target_deltas
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
-from p2p_sim.mechanisms.message_payloads import flipped_labels
-from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.mechanisms.randomized_response import RandomizedResponse
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import People, Population, Shard
-from p2p_sim.population.synthetic import DrawnPeople
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.base import BLOCK, Streams
+from p2p_sim.exchange import NetworkRecord
+from p2p_sim.mechanisms import (
+    Deployment,
+    LabelExchangeMechanism,
+    Outcome,
+    RandomizedResponse,
+    flipped_labels,
+    target_deltas,
+)
+from p2p_sim.network import Network
+from p2p_sim.population import DrawnPeople, People, Population, Shard
+from p2p_sim.replicate import Replicate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -19,20 +19,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, Streams, one_thread
-from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, Messages
-from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.exchange_accounting import target_deltas
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
-from p2p_sim.mechanisms.message_payloads import flipped_labels
-from p2p_sim.mechanisms.outcome import LabelRelease
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.power import ERROR, delta_lower, evidence, plan
-from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, LearnerViews, split_cells
-from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.base import BLOCK, InputError, Streams, one_thread
+from p2p_sim.exchange import REPLY, REQUEST, SUBMISSION, Messages
+from p2p_sim.mechanisms import LabelExchangeMechanism, LabelRelease, Setup, exchange_of, flipped_labels, target_deltas
+from p2p_sim.population import Population
+from p2p_sim.privacy import local_delta, local_epsilon
+from p2p_sim.privacy.audit_statistics import (
+    ERROR,
+    CoalitionViews,
+    LearnerViews,
+    delta_lower,
+    evidence,
+    plan,
+    split_cells,
+)
+from p2p_sim.privacy.exchange import LabelExchange
+from p2p_sim.replicate import Replicate
 from p2p_sim.scenario import Scenario
 
 Counts = NDArray[np.int64]

@@ -22,18 +22,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited, together
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, one_thread
-from p2p_sim.mechanisms.channels import LocalChannel, Table
-from p2p_sim.mechanisms.noisy_aggregates import Aggregates, Bags, one_hot
-from p2p_sim.mechanisms.noisy_vectors import VectorApproximation
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
-from p2p_sim.mechanisms.rr_with_prior import RRWithPriorConfig
-from p2p_sim.population.population import Population, Shard
-from p2p_sim.privacy.rivals.noisy_counts import LEAST_SCALE, NoisyCounts
-from p2p_sim.privacy.rivals.vector_approximation import vector_delta
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
+from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.mechanisms import (
+    Aggregates,
+    Bags,
+    LabelRelease,
+    LocalChannel,
+    Outcome,
+    RRWithPriorConfig,
+    Table,
+    VectorApproximation,
+    one_hot,
+)
+from p2p_sim.population import Population, Shard
+from p2p_sim.privacy.rivals import LEAST_SCALE, NoisyCounts, vector_delta
+from p2p_sim.replicate import Replicate, prepare
 
 Floats = NDArray[np.float64]
 _TINY = 1e-30

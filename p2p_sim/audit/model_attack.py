@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 from p2p_sim.audit.faulty_network_attack import PILOT_SEED
 from p2p_sim.audit.local_attack import frequent_pair
 from p2p_sim.audit.one_run import HELD_OUT_SEED, ScoredTargets, together
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, one_thread
-from p2p_sim.mechanisms.dp_sgd import NoisySteps
-from p2p_sim.mechanisms.outcome import ModelRelease
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.one_run_guesses import (
+from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.mechanisms import ModelRelease, NoisySteps
+from p2p_sim.population import Population
+from p2p_sim.privacy import PrivacyBound, worst_bound
+from p2p_sim.privacy.audit_statistics import (
+    ERROR,
     Guesses,
     curve_of,
     proved_epsilon,
@@ -31,10 +31,7 @@ from p2p_sim.privacy.audit_statistics.one_run_guesses import (
     refuses,
     right_and_wrong,
 )
-from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
+from p2p_sim.replicate import Replicate, prepare
 
 Floats = NDArray[np.float64]
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)

@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 
 from p2p_sim.audit.declared_submissions import LawCheck, failure
 from p2p_sim.audit.faulty_network_attack import PILOT_SEED
-from p2p_sim.base.streams import Streams, one_thread
-from p2p_sim.privacy.audit_statistics.one_run_guesses import Guesses
-from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, Drawn, OneRunPlan, drawn_tradeoff, plan_one_run
-from p2p_sim.privacy.audit_statistics.power import ERROR
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.privacy.dominating_law import LossLaw
-from p2p_sim.privacy.where_bounds_hold import Stated
+from p2p_sim.base import Streams, one_thread
+from p2p_sim.privacy import LossLaw, PrivacyBound, Stated, worst_bound
+from p2p_sim.privacy.audit_statistics import (
+    ERROR,
+    AttackScores,
+    Drawn,
+    Guesses,
+    OneRunPlan,
+    drawn_tradeoff,
+    plan_one_run,
+)
 from p2p_sim.scenario import Scenario
 
 Floats = NDArray[np.float64]

@@ -19,18 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, Scope, ScoredTargets, audited
-from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.organisations import Combination, Organisations, order_of
-from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts
-from p2p_sim.population.population import Population
-from p2p_sim.population.table import TableConfig
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, RowLabel
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
-from p2p_sim.stacking.plr import PerturbedObjective, draw_noise
-from p2p_sim.stacking.pst import GroupModels
+from p2p_sim.base import InputError, RunFailed, Streams
+from p2p_sim.mechanisms import ByCluster, Combination, ModelRelease, OrganisationFacts, Organisations, order_of
+from p2p_sim.population import Population, TableConfig
+from p2p_sim.privacy import PrivacyBound
+from p2p_sim.privacy.rivals import ObjectivePerturbation, RowLabel
+from p2p_sim.replicate import Replicate, prepare
+from p2p_sim.stacking import GroupModels, PerturbedObjective, draw_noise
 
 Floats = NDArray[np.float64]
 DRAWS = 50_000

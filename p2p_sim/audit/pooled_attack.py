@@ -16,18 +16,12 @@ from p2p_sim.audit.exchange_targets import Batch, ClusterTargets, own_users
 from p2p_sim.audit.local_attack import SCORED, frequent_pair
 from p2p_sim.audit.one_run import OneRunAudit, audited
 from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, RatioTable, Score
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import one_thread
-from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
-from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.mechanism import Mechanism
-from p2p_sim.mechanisms.randomized_response import ShuffledResponseConfig
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.exchange.direct_sum import OtherUsers
-from p2p_sim.privacy.rivals.centralised import ClusterResampling
-from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
+from p2p_sim.base import InputError, one_thread
+from p2p_sim.mechanisms import ClusterRRConfig, Deployment, Mechanism, ShuffledResponseConfig
+from p2p_sim.privacy import Accountant
+from p2p_sim.privacy.exchange import OtherUsers
+from p2p_sim.privacy.rivals import ClusterResampling, ShuffledResponse
+from p2p_sim.replicate import Replicate, prepare
 
 Floats = NDArray[np.float64]
 LARGEST_EXACT = 4096

@@ -27,14 +27,12 @@ from p2p_sim.audit.one_run import (
     audited,
     pilot_of,
 )
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, one_thread
-from p2p_sim.exchange.transcript import LEARNER, Transcript
-from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
+from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.exchange import LEARNER, Transcript
+from p2p_sim.mechanisms import ProtocolMechanism
+from p2p_sim.population import Population
+from p2p_sim.privacy import PrivacyBound
+from p2p_sim.replicate import Replicate, prepare
 
 Floats = NDArray[np.float64]
 MOST = 4

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 from p2p_sim.audit.exchange_targets import Batch, ClusterTargets
 from p2p_sim.audit.one_run import HELD_OUT_SEED, Scope, ScoredTargets, Targets, pilot_of
 from p2p_sim.audit.submitter_scores import Submitters, largest_parity
-from p2p_sim.base.streams import one_thread
-from p2p_sim.privacy.binomial_windows import bernstein_window
-from p2p_sim.privacy.exchange.direct_sum import OtherUsers, likelihoods
-from p2p_sim.privacy.exchange.majority_kernel import SmoothKernel
+from p2p_sim.base import one_thread
+from p2p_sim.privacy import bernstein_window
+from p2p_sim.privacy.exchange import OtherUsers, SmoothKernel, likelihoods
 
 Floats = NDArray[np.float64]
 Score = Callable[[Batch], Floats]

@@ -31,35 +31,41 @@ from p2p_sim.audit.organisations_attack import audit_organisations
 from p2p_sim.audit.pooled_attack import audit_pooled
 from p2p_sim.audit.protocol_attack import audit_protocol
 from p2p_sim.audit.votes_attack import audit_votes
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import one_thread
-from p2p_sim.exchange.adversaries import NOBODY
-from p2p_sim.exchange.transcript import Messages, Transcript
-from p2p_sim.mechanisms.channels import LocalChannel, ShuffledChannel
-from p2p_sim.mechanisms.cluster_rr import ClusterRRConfig
-from p2p_sim.mechanisms.deployment import Deployment, Setup
-from p2p_sim.mechanisms.dp_sgd import NoisySteps
-from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, exchange_of
-from p2p_sim.mechanisms.mechanism import Mechanism
-from p2p_sim.mechanisms.message_payloads import flipped_labels
-from p2p_sim.mechanisms.noisy_aggregates import Aggregates
-from p2p_sim.mechanisms.organisations_config import OrganisationsConfig
-from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.mechanisms.pate import PateConfig
-from p2p_sim.mechanisms.private_histogram import PrivateDensityConfig, PrivateHistogramConfig
-from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.audit_statistics.power import AttackPlan, AuditResult, plan
-from p2p_sim.privacy.audit_statistics.view_laws import LARGEST_COALITION, CoalitionViews, LearnerViews, Views
-from p2p_sim.privacy.bound import LARGEST_EPSILON
-from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.observers import Coalition
-from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated
-from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.where_bounds_hold import Situation, Stated
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.base import InputError, one_thread
+from p2p_sim.exchange import NOBODY, Messages, Transcript
+from p2p_sim.mechanisms import (
+    Aggregates,
+    ClusterRRConfig,
+    Deployment,
+    LabelExchangeConfig,
+    LocalChannel,
+    Mechanism,
+    NoisySteps,
+    OrganisationsConfig,
+    Outcome,
+    PateConfig,
+    PrivateDensityConfig,
+    PrivateHistogramConfig,
+    ProtocolConfig,
+    Setup,
+    ShuffledChannel,
+    exchange_of,
+    flipped_labels,
+)
+from p2p_sim.network import NetworkConfig
+from p2p_sim.population import Population
+from p2p_sim.privacy import LARGEST_EPSILON, Condition, Situation, Stated, local_epsilon
+from p2p_sim.privacy.audit_statistics import (
+    LARGEST_COALITION,
+    AttackPlan,
+    AuditResult,
+    CoalitionViews,
+    LearnerViews,
+    Views,
+    plan,
+)
+from p2p_sim.privacy.exchange import Coalition, LabelExchange, lemma9_stated
+from p2p_sim.replicate import Replicate
 from p2p_sim.scenario import OWN_MECHANISMS, Scenario
 
 ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {

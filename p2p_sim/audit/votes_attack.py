@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.one_run import TYPE_ONE, Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, one_thread
-from p2p_sim.mechanisms.pate import PateConfig, teachers_inputs
-from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE, Pate
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import prepare
+from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.mechanisms import PateConfig, teachers_inputs
+from p2p_sim.privacy.rivals import Pate
+from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE
+from p2p_sim.replicate import Replicate, prepare
 
 Floats = NDArray[np.float64]
 Votes = NDArray[np.int64]

@@ -1,4 +1,4 @@
-"""The version of p2p-sim, a digest of an installed package's code, and imports of public names at their first use."""
+"""The version of p2p-sim, and a digest of an installed package's code."""
 
 import hashlib
 import importlib
@@ -6,10 +6,9 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 
 def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> str:
@@ -125,18 +124,3 @@ def url() -> str | None:
 def versions() -> dict[str, str]:
     """The versions of p2p-sim, Python and NumPy, on which results depend most, by name; nothing is imported."""
     return {PACKAGE: version(), "Python": platform.python_version(), "NumPy": importlib.metadata.version("numpy")}
-
-
-def late(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The function `__getattr__` of a package (PEP 562), which imports the module of a public name at its first use.
-
-    Args:
-        package: its full name. homes: the module of each public name, relative to the package.
-    """
-
-    def find(name: str) -> Any:
-        if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(f"{package}.{homes[name]}"), name)
-
-    return find

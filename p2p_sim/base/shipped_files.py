@@ -10,7 +10,18 @@ from p2p_sim.base.errors import InputError, nearest, shortened
 from p2p_sim.base.whole_files import no_file
 
 PACKAGE = Path(__file__).parent.parent
-_AROUND = PACKAGE if (PACKAGE / "scenarios").is_dir() else PACKAGE.parent
+
+
+def _is_checkout(folder: Path) -> bool:
+    """Whether a folder is a checkout of this project, by its pyproject.toml."""
+    try:
+        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    except (OSError, KeyError, ValueError):
+        return False
+    return bool(project["name"] == "p2p-sim")
+
+
+_AROUND = PACKAGE.parent if not (PACKAGE / "scenarios").is_dir() and _is_checkout(PACKAGE.parent) else PACKAGE
 SCENARIOS, EXAMPLES = _AROUND / "scenarios", _AROUND / "examples"
 """Folders of the shipped files: inside the package where a wheel is installed, beside the package in a checkout."""
 SWEEPS = "sweeps/"

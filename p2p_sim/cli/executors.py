@@ -3,12 +3,10 @@
 import os
 from collections.abc import Mapping
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.replicate import replicates_that_fit
+from p2p_sim.base import InputError
+from p2p_sim.replicate import replicates_that_fit
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.local_workers import LocalProcesses, at_a_time
-from p2p_sim.sweeps.plan import SweepPlan
-from p2p_sim.sweeps.tasks import Executor, Serial
+from p2p_sim.sweeps import Executor, LocalProcesses, Serial, SweepPlan, at_a_time
 
 
 def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: str | None = None) -> Executor:
@@ -47,13 +45,13 @@ def _processes(workers: int | None) -> Executor:
 
 
 def _dask(address: str, packages: Mapping[str, str]) -> Executor:
-    from p2p_sim.sweeps.dask_workers import DaskWorkers
+    from p2p_sim.sweeps import DaskWorkers
 
     return DaskWorkers(address, packages=packages)
 
 
 def _split(inner: Executor, scenario: Scenario) -> Executor:
-    from p2p_sim.sweeps.split_replicate import SplitShards
+    from p2p_sim.sweeps import SplitShards
 
     scenario.network.check_splittable()
     return SplitShards(inner)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base import InputError, RunFailed, count
 from p2p_sim.cli.new import new
 from p2p_sim.cli.options import (
     FIGURES,
@@ -102,14 +101,14 @@ def run(
     """
     check_data_dir(data_dir)
     chosen = load(scenario, overrides, engine)
-    from p2p_sim.base.progress import progress_shown
+    from p2p_sim.base import progress_shown
 
     try:
         with progress_shown(
             chosen.name, "replicates", chosen.replicates, quiet=quiet
         ) as report:  # before the libraries that a run needs
             from p2p_sim.cli.executors import for_run
-            from p2p_sim.sweeps.run_scenario import run_point
+            from p2p_sim.sweeps import run_point
 
             exports = _exports(chosen, export, transcript)
             finished = run_point(chosen, out, data_dir, report, for_run(chosen, workers, split))
@@ -227,14 +226,12 @@ def network(
 
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
-    from p2p_sim.base.whole_files import write_whole, writing
+    from p2p_sim.base import write_whole, writing
     from p2p_sim.cli.printing.network_summary import network_output, oddities
     from p2p_sim.cli.printing.numbers import print_output, warn_of_oddities
     from p2p_sim.film import film_html
-    from p2p_sim.replicate.network_figures import draw
-    from p2p_sim.replicate.observed_network import check, observe, record
-    from p2p_sim.replicate.replicate import directory_of
-    from p2p_sim.results.rows import NETWORK
+    from p2p_sim.replicate import check, directory_of, draw, observe, record
+    from p2p_sim.results import NETWORK
 
     # mistakes in the options come to light before the replicate runs
     check_data_dir(data_dir)
@@ -273,7 +270,7 @@ def check_bounds(
     check_file("--figure", figure, FIGURES)
     verdicts = [claim.check() for claim in all_claims()]
     if figure is not None:
-        from p2p_sim.figures.epsilons import plot_bounds
+        from p2p_sim.figures import plot_bounds
         from p2p_sim.privacy.claims.paper_against_exact import bounds_table
 
         plot_bounds(bounds_table(), figure)
@@ -290,10 +287,10 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     Raises:
         InputError: the file is not valid.
     """
-    from p2p_sim.base.toml import read_toml
-    from p2p_sim.replicate.advice import advice, examined
-    from p2p_sim.replicate.replicate import Replicate
-    from p2p_sim.sweeps.plan import load_sweep
+    from p2p_sim.base import read_toml
+    from p2p_sim.replicate import Replicate, examined
+    from p2p_sim.replicate.advice import advice
+    from p2p_sim.sweeps import load_sweep
 
     file = located(file)
     # advice is given for replicates that read the user's own table or use a plug-in, not for shipped ones
@@ -312,7 +309,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
 
 def _failure(error: Exception) -> str | None:
     """The reason for a failed run in one line; None for a fault of the simulator, which ends in a traceback."""
-    from p2p_sim.base.plugins import plug_in_failure
+    from p2p_sim.base import plug_in_failure
 
     if isinstance(error, RunFailed):
         return str(error)

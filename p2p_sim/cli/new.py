@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.shipped_files import find_scenario
-from p2p_sim.base.toml import parsed, read_toml
-from p2p_sim.base.whole_files import no_file, write_whole
+from p2p_sim.base import InputError, find_scenario, no_file, parsed, read_toml, write_whole
 from p2p_sim.cli.options import Quiet
 
 if TYPE_CHECKING:
-    from p2p_sim.population.table_survey import Look
+    from p2p_sim.population import Look
 
 
 def new(
@@ -53,7 +50,7 @@ def new(
     Example: p2p-sim new mine --from quickstart
     """
     from p2p_sim.cli.printing.numbers import say
-    from p2p_sim.replicate.replicate import default_directory
+    from p2p_sim.replicate import default_directory
 
     # a copy of a scenario, or a scenario for a table: options of the two do not mix
     if data is None:
@@ -183,9 +180,8 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     Raises:
         InputError: the table cannot be used, or the file exists. Nothing is changed then.
     """
-    from p2p_sim.population.table_survey import look_at
-    from p2p_sim.replicate.advice import examined
-    from p2p_sim.replicate.replicate import Replicate
+    from p2p_sim.population import look_at
+    from p2p_sim.replicate import Replicate, examined
     from p2p_sim.scenario import Scenario
 
     path = _target(name)

@@ -11,8 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.whole_files import no_directory
+from p2p_sim.base import InputError, no_directory
 
 
 class Command(TyperCommand):
@@ -93,7 +92,7 @@ def shell_lines(command: str, width: int) -> list[str]:
 def _version(wanted: bool) -> None:
     """Print the versions of p2p-sim, Python and NumPy and end the command, if `--version` is given."""
     if wanted:
-        from p2p_sim.base.packages import versions
+        from p2p_sim.base import versions
 
         print(", ".join(f"{name} {version}" for name, version in versions().items()))
         raise typer.Exit

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.cli.options import (
     AsJson,
     Dask,
@@ -49,10 +49,9 @@ def sweep(
     where = located(file, sweep=True)  # says where it is before the rest is loaded
     from p2p_sim.cli.executors import for_sweep
     from p2p_sim.cli.printing.sweep_progress import print_plan, print_sweep, print_sweep_json, progress
-    from p2p_sim.replicate.replicate import default_directory
-    from p2p_sim.results.plots import draw_plots
-    from p2p_sim.results.rows import held_replicates
-    from p2p_sim.sweeps.plan import load_sweep
+    from p2p_sim.replicate import default_directory
+    from p2p_sim.results import draw_plots, held_replicates
+    from p2p_sim.sweeps import load_sweep
     from p2p_sim.sweeps.run_sweep import run_sweep
 
     # plan: which points and replicates there are, and which of them are on disk already
@@ -129,15 +128,12 @@ def tune(
     if not 1 <= trials <= 100_000:
         raise InputError(f"--trials {trials}: must lie in 1..100000")
     chosen = load(scenario, overrides, None)
-    from p2p_sim.base.progress import progress_shown
+    from p2p_sim.base import progress_shown
     from p2p_sim.cli.executors import for_run
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.tuning_trials import tuned_output
-    from p2p_sim.tuning.goal import Goal
-    from p2p_sim.tuning.private_search import tune_privately
-    from p2p_sim.tuning.run_search import make_tuning
-    from p2p_sim.tuning.run_search import tune as run_search
-    from p2p_sim.tuning.search_space import read_search
+    from p2p_sim.tuning import Goal, make_tuning, read_search, tune_privately
+    from p2p_sim.tuning import tune as run_search
 
     space = None if search is None else read_search(search)
     tuning = make_tuning(chosen, Goal(goal, epsilon, accuracy), space, look, data_dir)

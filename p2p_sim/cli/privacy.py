@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.cli.options import (
     FIGURES,
     AsJson,
@@ -68,8 +68,7 @@ def privacy(
     """
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.privacy_answers import privacy_output
-    from p2p_sim.privacy.questions import Question, answer
-    from p2p_sim.privacy.wording import exposed
+    from p2p_sim.privacy import Question, answer, exposed
 
     question = Question(
         cluster_size, flip_prob, sampling_rate, observer, members,
@@ -129,9 +128,7 @@ def calibrate(
     """
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.privacy_answers import calibration_output, neighbours_output, peers_output
-    from p2p_sim.privacy.questions import Question
-    from p2p_sim.privacy.target_questions import calibrated, compared_peers, enough_neighbours
-    from p2p_sim.privacy.wording import exposed
+    from p2p_sim.privacy import Question, calibrated, compared_peers, enough_neighbours, exposed
 
     # with a flip probability, the smallest number of neighbours in one cluster is looked for
     if flip_prob is not None:
@@ -189,9 +186,9 @@ def certify(
 
     Example: p2p-sim certify --cluster-size 200 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6 --out claim.json
     """
-    from p2p_sim.base.whole_files import write_whole, writing
+    from p2p_sim.base import write_whole, writing
     from p2p_sim.cli.printing.privacy_answers import print_certified
-    from p2p_sim.privacy.questions import Question, certified, verifier_source
+    from p2p_sim.privacy import Question, certified, verifier_source
 
     # both files must be new, which is checked before the proof, since that may take long
     _check_new("--out", out)
@@ -267,7 +264,7 @@ def audit(
 
     Example: p2p-sim audit quickstart --cluster-size 12
     """
-    from p2p_sim.audit.small_exchange_attack import audit as attack
+    from p2p_sim.audit import audit as attack
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.small_audits import audit_output
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from p2p_sim.base.errors import InputError, needs
+from p2p_sim.base import InputError, needs
 from p2p_sim.cli.options import AsJson, Quiet, one_of
 
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Results directory.", show_default=False)]
@@ -44,7 +44,7 @@ def plot(
 
     Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
     """
-    from p2p_sim.results.figure_request import FigureRequest
+    from p2p_sim.results import FigureRequest
     from p2p_sim.results.plots import plot
 
     for path in plot(directory, FigureRequest(x, y, group, facet, heat=heat, fit=fit), out, format_):
@@ -66,7 +66,7 @@ def compare(
     """
     from p2p_sim.cli.printing.differences import comparison_output
     from p2p_sim.cli.printing.numbers import print_output
-    from p2p_sim.results.comparison import compare
+    from p2p_sim.results import compare
 
     print_output(comparison_output(compare(first, second, y or ())), json_)
 
@@ -83,8 +83,7 @@ def report(
 
     Example: p2p-sim report results/quickstart-540585b2
     """
-    from p2p_sim.report.results_report import write_report
-    from p2p_sim.report.ro_crate import write_crate
+    from p2p_sim.report import write_crate, write_report
 
     print(write_report(directory, out))
     if crate:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.shipped_files import EXAMPLES, find_scenario, is_shipped
+from p2p_sim.base import EXAMPLES, InputError, find_scenario, is_shipped
 from p2p_sim.cli.options import AsJson, DataDir, Note, Overrides, Quiet, check_data_dir, one_of
 
 if TYPE_CHECKING:
     from p2p_sim import Scenario
-    from p2p_sim.population.data_sets import DataSet
-    from p2p_sim.sweeps.run_sweep import SweepResult
+    from p2p_sim.population import DataSet
+    from p2p_sim.sweeps import SweepResult
 
 EXAMPLE = EXAMPLES / "own_mechanism"
 
@@ -33,7 +32,7 @@ def located(name: Path, sweep: bool = False) -> Path:
 
 def papers() -> list[str]:
     """The BibTeX keys of the papers, for completion."""
-    from p2p_sim.sweeps.catalogue import PROJECT, references
+    from p2p_sim.sweeps import PROJECT, references
 
     return [key for key in references() if key != PROJECT]
 
@@ -64,7 +63,8 @@ def scenarios(
         return
     from p2p_sim.cli.printing.lists import catalogue_output
     from p2p_sim.cli.printing.numbers import print_output
-    from p2p_sim.sweeps.catalogue import catalogue, check_paper
+    from p2p_sim.sweeps import check_paper
+    from p2p_sim.sweeps.catalogue import catalogue
 
     print_output(catalogue_output(catalogue(paper and check_paper(paper))), json_)
 
@@ -103,7 +103,7 @@ def against_randomised_response(
         Empty where the scenario has no flipped labels, or does not run with another mechanism.
     """
     from p2p_sim import load_scenario
-    from p2p_sim.replicate.replicate import directory_of
+    from p2p_sim.replicate import directory_of
 
     alpha, target = finished.rows["flip_prob"], getattr(chosen.mechanism, "target_epsilon", None)
     if alpha.isna().any():
@@ -146,7 +146,7 @@ def cite(
     """
     chosen = [] if scenario is None else _scenarios(scenario, overrides)
     from p2p_sim.cli.printing.lists import print_citation, print_citation_json
-    from p2p_sim.sweeps.catalogue import cited
+    from p2p_sim.sweeps import cited
 
     packages = {name: version for scenario in chosen for name, version in scenario.packages.items()}
     (print_citation_json if json_ else print_citation)(cited(chosen), packages)
@@ -156,11 +156,11 @@ def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
     """The scenario of a file as a list of one; of a sweep, scenarios that together use all kinds that its
     points use.
     """
-    from p2p_sim.base.toml import read_toml
+    from p2p_sim.base import read_toml
 
     if "axes" not in read_toml(find_scenario(path)):
         return [load(path, overrides, None)]
-    from p2p_sim.sweeps.plan import load_sweep
+    from p2p_sim.sweeps import load_sweep
 
     return list(load_sweep(path, overrides or ()).examples())
 
@@ -190,8 +190,9 @@ def data(
     Example: p2p-sim data list
     """
     from p2p_sim.cli.printing.lists import print_list, print_where
-    from p2p_sim.population.data_sets import check, data_set, data_sets
-    from p2p_sim.replicate.replicate import data_directory
+    from p2p_sim.population import check, data_set
+    from p2p_sim.population.data_sets import data_sets
+    from p2p_sim.replicate import data_directory
 
     if action != "fetch":  # which makes the directory
         check_data_dir(data_dir)
@@ -213,7 +214,7 @@ def data(
 def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: bool) -> None:
     """Compare all files with their check figures, and end with status 1 if there are faults."""
     from p2p_sim.cli.printing.lists import print_check
-    from p2p_sim.population.data_sets import check
+    from p2p_sim.population import check
 
     if directory is None:
         raise InputError("data check: no directory of data files is named; use --data-dir DIR or set P2P_SIM_DATA")
@@ -225,7 +226,7 @@ def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: 
 def _fetch_files(data_sets: "Sequence[DataSet]", directory: Path | None) -> None:
     """Get the files of named data sets that are not in the directory."""
     from p2p_sim.cli.printing.lists import print_fetched
-    from p2p_sim.population.data_sets import fetch
+    from p2p_sim.population import fetch
 
     if directory is None or not data_sets:
         raise InputError(

@@ -7,10 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.configuration import Config, defaults, differing
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.population.population import Shard
+from p2p_sim.base import Config, InputError, Streams, defaults, differing
+from p2p_sim.population import Shard
 
 Answer = Literal["inverted", "zero", "one"]
 Bools = NDArray[np.bool_]

@@ -17,17 +17,15 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.exchange_run import ExchangeRun, ReceivedLabels, Traffic
 from p2p_sim.exchange.held_labels import MessageContents, Payload, Questions
 from p2p_sim.exchange.message_timing import NEVER
 from p2p_sim.exchange.peers import ONE_PEER, Asking
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
-from p2p_sim.network.event_queue import Engine, Times, Users
-from p2p_sim.network.faults import Bools
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import Shard
+from p2p_sim.network import Bools, Engine, Network, Times, Users
+from p2p_sim.population import Shard
 
 START, TIMEOUT, PROBE, CONFESSION = 0, 4, 5, 6
 COPIES, HOPS = 4, 64

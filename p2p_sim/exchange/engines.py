@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import PublicStreams
+from p2p_sim.base import PublicStreams
 from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig, Roles, check_given
 from p2p_sim.exchange.batched_exchange import ShardExchange
 from p2p_sim.exchange.exchange_run import ExchangeRun, Traffic
@@ -20,10 +20,9 @@ from p2p_sim.exchange.processes import ProcessExchange
 from p2p_sim.exchange.protocol import LabelExchangeProtocol, Protocol
 from p2p_sim.exchange.randomizer import Message
 from p2p_sim.exchange.transcript import Messages, MessageTrace, Transcript
-from p2p_sim.network.latency import departures
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import People, Shard
-from p2p_sim.privacy.exchange.majority_exchange import ELSEWHERE
+from p2p_sim.network import Network, departures
+from p2p_sim.population import People, Shard
+from p2p_sim.privacy.exchange import ELSEWHERE
 
 Finished = tuple[ExchangeRun, Traffic]
 

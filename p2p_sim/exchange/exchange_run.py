@@ -7,13 +7,12 @@ from dataclasses import dataclass, field, fields, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.message_timing import NEVER, Floats, MessageTiming
 from p2p_sim.exchange.transcript import LEARNER, REQUEST, Messages, MessageTrace, Sent, Spans
-from p2p_sim.network.faults import InTransit
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import Shard
+from p2p_sim.network import InTransit, Network
+from p2p_sim.population import Shard
 
 EXACT = 2**22
 """Most times that are kept as they are."""

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.exchange.peers import NO_REPLY, first_of_majority
-from p2p_sim.network.event_queue import Times, Users
-from p2p_sim.network.faults import Faults, InTransit
+from p2p_sim.network import Faults, InTransit, Times, Users
 
 Payload = NDArray[Any]
 

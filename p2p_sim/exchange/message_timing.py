@@ -13,12 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import Streams, Uniforms
+from p2p_sim.base import Streams, Uniforms
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.peers import Choices, Peers
-from p2p_sim.network.faults import Ends, InTransit
-from p2p_sim.network.network_config import GossipView, Network
-from p2p_sim.population.population import Shard
+from p2p_sim.network import Ends, GossipView, InTransit, Network
+from p2p_sim.population import Shard
 
 Users = NDArray[np.int32]
 Floats = NDArray[np.float64]

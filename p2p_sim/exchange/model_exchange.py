@@ -13,13 +13,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Uniforms
+from p2p_sim.base import InputError, Uniforms
 from p2p_sim.exchange.exchange_run import Ledger, Traffic
 from p2p_sim.exchange.transcript import REPLY, REQUEST, Messages, Transcript
-from p2p_sim.network.faults import InTransit
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import Shard
+from p2p_sim.network import InTransit, Network
+from p2p_sim.population import Shard
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

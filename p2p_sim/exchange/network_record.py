@@ -12,13 +12,11 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import BLOCK
+from p2p_sim.base import BLOCK
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.message_timing import NEVER, Bools, Floats, MessageTiming, Users
-from p2p_sim.network.availability import Availability
-from p2p_sim.network.network_config import CALIBRATED, GossipView
-from p2p_sim.network.overlay import Overlay
-from p2p_sim.population.population import Shard
+from p2p_sim.network import CALIBRATED, Availability, GossipView, Overlay
+from p2p_sim.population import Shard
 
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
 """Faults that the laws below take into account; with any other fault, only the noise is sure to protect a label."""

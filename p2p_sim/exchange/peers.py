@@ -10,10 +10,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.network.network_config import GossipView
-from p2p_sim.network.overlay import Overlay
-from p2p_sim.population.population import Shard
+from p2p_sim.base import BLOCK, Streams, bernoulli
+from p2p_sim.network import GossipView, Overlay
+from p2p_sim.population import Shard
 
 Users = NDArray[np.int32]
 Floats = NDArray[np.float64]

@@ -16,7 +16,7 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.exchange_run import ReceivedLabels, Traffic
 from p2p_sim.exchange.message_timing import NEVER
@@ -32,8 +32,8 @@ from p2p_sim.exchange.protocol import (
 )
 from p2p_sim.exchange.single_messages import SingleMessages, single
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION, MessageTrace, Requests
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import Shard
+from p2p_sim.network import Network
+from p2p_sim.population import Shard
 
 
 class ProcessExchange(SingleMessages):

@@ -13,12 +13,10 @@ import numpy as np
 import simpy
 from numpy.typing import NDArray
 
-from p2p_sim.base.checked_values import is_number, is_whole
-from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.plugins import maker_of, method_of
+from p2p_sim.base import InputError, is_number, is_whole, maker_of, method_of, shortened
 from p2p_sim.exchange.peers import ONE_PEER, Asking
-from p2p_sim.network.event_queue import Clock
-from p2p_sim.privacy.rivals.declared_protocols import SubmissionLaw
+from p2p_sim.network import Clock
+from p2p_sim.privacy.rivals import SubmissionLaw
 
 Steps = Generator[simpy.Event, Any, None]
 """A user's process, which yields the events that it waits for."""

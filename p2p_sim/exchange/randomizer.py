@@ -14,11 +14,9 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.guessing_advantage import local_advantage
-from p2p_sim.privacy.rivals.shuffled_messages import ShuffledMessages
+from p2p_sim.base import InputError
+from p2p_sim.privacy import Accountant, Bracket, local_advantage
+from p2p_sim.privacy.rivals import ShuffledMessages
 
 Floats = NDArray[np.float64]
 PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]

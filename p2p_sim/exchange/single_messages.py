@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Streams
 from p2p_sim.exchange.adversaries import Roles
 from p2p_sim.exchange.exchange_run import ExchangeRun
 from p2p_sim.exchange.transcript import REPLY, REQUEST, SUBMISSION
-from p2p_sim.network.event_queue import Clock
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import Shard
+from p2p_sim.network import Clock, Network
+from p2p_sim.population import Shard
 
 SEEN_AS = {
     "request": REQUEST, "push": REQUEST, "probe": REQUEST, "reply": REPLY, "confession": REPLY,

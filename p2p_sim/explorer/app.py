@@ -19,9 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.packages import version
-from p2p_sim.base.written_values import finite
+from p2p_sim.base import InputError, finite, version
 from p2p_sim.explorer.directories import ReadableDirectories
 from p2p_sim.explorer.guard import Guard
 from p2p_sim.explorer.worker_process import Asker, Superseded

@@ -12,10 +12,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError, no_directory
 from p2p_sim.base.shipped_files import PACKAGE
-from p2p_sim.base.whole_files import no_directory
-from p2p_sim.results.lock import LOCK
+from p2p_sim.results import LOCK
 
 Standing = Literal["running", "finished", "incomplete", "damaged"]
 DEEPEST = 4
@@ -51,7 +50,7 @@ class _DirectoryReader:
         Args:
             root: a directory at or above `path`, without links in its own path. depth: levels from `root` to `path`.
         """
-        from p2p_sim.results.rows import MANIFEST  # late: loads pandas
+        from p2p_sim.results import MANIFEST
 
         try:
             if not path.resolve().is_relative_to(root):
@@ -78,8 +77,7 @@ class _DirectoryReader:
         Raises:
             Exception: the directory is damaged.
         """
-        from p2p_sim.results.results_directory import described
-        from p2p_sim.results.rows import read_manifest
+        from p2p_sim.results import described, read_manifest
 
         for entry in entries:
             if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
@@ -109,8 +107,7 @@ def _check_files(path: Path) -> None:
     Raises:
         InputError: a file is something else.
     """
-    from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE
-    from p2p_sim.results.statements import STATEMENTS
+    from p2p_sim.results import FAILURES, MANIFEST, ROWS, STATEMENTS, TABLE
 
     for name in (MANIFEST, ROWS, TABLE, FAILURES, STATEMENTS):
         file = path / name
@@ -160,9 +157,8 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
     Raises:
         Exception: the directory is damaged.
     """
-    from p2p_sim.report.results_report import read_failures
-    from p2p_sim.results.results_directory import check_cells, read_results
-    from p2p_sim.results.rows import ROWS, TABLE
+    from p2p_sim.report import read_failures
+    from p2p_sim.results import ROWS, TABLE, check_cells, read_results
 
     failed, written = len(read_failures(path)), 0
     rows = path / ROWS

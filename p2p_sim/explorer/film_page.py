@@ -4,13 +4,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.shipped_files import find_scenario, shipped
-from p2p_sim.base.toml import check_either, parse_override, parsed, read_toml, set_key
+from p2p_sim.base import InputError, check_either, find_scenario, parse_override, parsed, read_toml, set_key, shipped
 from p2p_sim.film import film_html
-from p2p_sim.replicate.observed_network import observe
+from p2p_sim.replicate import observe
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.catalogue import catalogue, is_here
+from p2p_sim.sweeps import is_here
+from p2p_sim.sweeps.catalogue import catalogue
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 """The most characters of a scenario from a browser, of changed keys, and of users of a population."""

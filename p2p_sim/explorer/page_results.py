@@ -11,13 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.notebook_view import bound_text
-from p2p_sim.base.toml import value_at
+from p2p_sim.base import InputError, bound_text, value_at
 from p2p_sim.explorer.directories import ReadableDirectory
-from p2p_sim.figures.column_labels import value
-from p2p_sim.measures.point_means import POINT, is_privacy
-from p2p_sim.results.results_directory import Results
+from p2p_sim.figures import value
+from p2p_sim.measures import POINT, is_privacy
+from p2p_sim.results import Results
 
 RESULTS = "results"
 """The column with the name of a point's directory, where several directories are shown."""

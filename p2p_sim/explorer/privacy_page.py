@@ -7,15 +7,28 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.dominating_law import LossLaw
-from p2p_sim.privacy.questions import Question, advantage, answer, answering, check_given, observer_of
-from p2p_sim.privacy.randomized_response import cross
-from p2p_sim.privacy.statement_record import whole
-from p2p_sim.privacy.target_questions import calibrated
-from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, exposed, gain, promises, protects
-from p2p_sim.report.scenario_listing import toml
+from p2p_sim.base import InputError, shortened
+from p2p_sim.privacy import (
+    ADDS_NOTHING,
+    Bracket,
+    LossLaw,
+    Question,
+    answer,
+    answer_lines,
+    answering,
+    calibrated,
+    calibration_lines,
+    check_given,
+    cross,
+    exposed,
+    gain,
+    observer_of,
+    promises,
+    protects,
+    whole,
+)
+from p2p_sim.privacy.questions import advantage
+from p2p_sim.report import toml
 
 Fields = Mapping[str, str]
 Options = list[tuple[str, Any]]

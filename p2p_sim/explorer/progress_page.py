@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from p2p_sim.base.errors import LONGEST_LINE, InputError
+from p2p_sim.base import LONGEST_LINE, InputError
 from p2p_sim.explorer.directories import ReadableDirectory, is_running, promised_rows, swept_keys
 from p2p_sim.explorer.page_results import Tail, row_in, shown_cell
-from p2p_sim.figures.column_labels import pairs, short
-from p2p_sim.report.results_report import read_failures
-from p2p_sim.results.rows import ROWS, TABLE, read_manifest
+from p2p_sim.figures import pairs, short
+from p2p_sim.report import read_failures
+from p2p_sim.results import ROWS, TABLE, read_manifest
 
 State = Literal["running", "finished", "stopped"]
 LAST = 30

@@ -12,28 +12,29 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.toml import set_key
-from p2p_sim.base.written_values import without_formulas
+from p2p_sim.base import InputError, set_key, without_formulas
 from p2p_sim.explorer.directories import ReadableDirectory
 from p2p_sim.explorer.page_results import RESULTS, Reading, gathered, shown_cell
-from p2p_sim.figures.column_labels import long, pairs, short, value
-from p2p_sim.figures.point_series import (
+from p2p_sim.figures import (
+    MOST_FACETS,
+    MOST_SERIES,
     REFERENCES,
     View,
     caption,
     drawable,
     is_number,
+    long,
+    pairs,
+    plot_lines,
     replicates_text,
     series,
+    short,
+    value,
     wants_log,
 )
-from p2p_sim.figures.sweep_lines import MOST_FACETS, MOST_SERIES, plot_lines
-from p2p_sim.measures.point_means import HIGH, LOW, POINT, is_privacy, points, quality
-from p2p_sim.report.scenario_listing import scenario_in_order, toml
-from p2p_sim.results.figure_request import Chosen, FigureRequest, filled, view_of
-from p2p_sim.results.plots import check_heat, draw, titles
-from p2p_sim.results.rows import read_manifest
+from p2p_sim.measures import HIGH, LOW, POINT, is_privacy, points, quality
+from p2p_sim.report import scenario_in_order, toml
+from p2p_sim.results import Chosen, FigureRequest, check_heat, draw, filled, read_manifest, titles, view_of
 
 FORMATS = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv"}
 SHOWN = (

@@ -14,12 +14,11 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.explorer.directories import ReadableDirectories, ReadableDirectory, promised_rows
 from p2p_sim.explorer.page_results import Tail, row_in, shown_cell
-from p2p_sim.figures.column_labels import readable, short, value
-from p2p_sim.results.results_directory import TAKEN, Results, read_results
-from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, read_manifest
+from p2p_sim.figures import readable, short, value
+from p2p_sim.results import FAILURES, MANIFEST, ROWS, TABLE, TAKEN, Results, read_manifest, read_results
 
 MEASURED = ("error_rate", "nonprivate_error_rate", "excess_risk")
 """Columns of rows from whose means the figures of the table are computed."""

@@ -16,7 +16,7 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.explorer.app import LANES, application
 from p2p_sim.explorer.directories import ReadableDirectories
 from p2p_sim.explorer.worker_process import Lane

@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, current_time, to_process
 
-from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.written_values import finite
+from p2p_sim.base import InputError, RunFailed, finite
 
 LONGEST_S = 300.0
 """Seconds after which an answer is given up."""

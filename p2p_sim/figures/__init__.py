@@ -1,1 +1,5 @@
 """Plots: functions that draw tables and do no other work."""
+
+from p2p_sim.base.late_names import late
+
+__getattr__, __dir__, __all__ = late(__name__, __file__)

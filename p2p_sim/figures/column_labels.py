@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from pandas import DataFrame
 
-from p2p_sim.measures.group_gaps import figure_of
+from p2p_sim.measures import figure_of
 
 NAMES: Mapping[str, tuple[str, str]] = {
     "flip_prob": ("α", "flip probability α"),

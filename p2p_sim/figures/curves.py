@@ -12,8 +12,7 @@ from matplotlib.colors import to_hex, to_rgb
 from matplotlib.lines import Line2D
 
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, legend_below, legend_beside, plain_log_ticks
-from p2p_sim.measures.intervals import Mean
-from p2p_sim.measures.point_means import HIGH, LOW
+from p2p_sim.measures import HIGH, LOW, Mean
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ import pandas as pd
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
-from p2p_sim.base.notebook_view import bound_text, count
+from p2p_sim.base import bound_text, count
 from p2p_sim.figures.curves import Curve, Panel, plot_panels
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing
-from p2p_sim.privacy.audit_statistics.one_run_plan import Drawn
-from p2p_sim.privacy.binomial_windows import Floats
+from p2p_sim.privacy import Floats
+from p2p_sim.privacy.audit_statistics import Drawn
 from p2p_sim.privacy.claims.paper_against_exact import BoundsRow
 
 Counts = NDArray[np.int64]

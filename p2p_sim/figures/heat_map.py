@@ -13,7 +13,7 @@ from p2p_sim.figures.column_labels import long, value
 from p2p_sim.figures.point_series import replicates_text, wants_log
 from p2p_sim.figures.style import drawing, plain_log_ticks
 from p2p_sim.figures.sweep_lines import wrapped
-from p2p_sim.measures.point_means import HIGH, LOW, is_privacy
+from p2p_sim.measures import HIGH, LOW, is_privacy
 
 MOST_PRINTED = 60
 """Cells whose values are written into them."""

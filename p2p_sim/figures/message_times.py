@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from numpy.typing import NDArray
 
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, powers_of_ten
-from p2p_sim.measures.intervals import expected_misses
-from p2p_sim.privacy.audit_statistics.power import clopper_pearson
+from p2p_sim.measures import expected_misses
+from p2p_sim.privacy.audit_statistics import clopper_pearson
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base import count
 from p2p_sim.figures.column_labels import pairs, short, value
-from p2p_sim.measures.point_means import is_privacy
+from p2p_sim.measures import is_privacy
 
 REFERENCES = {
     "error_rate": "nonprivate_error_rate",

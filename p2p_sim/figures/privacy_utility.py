@@ -10,11 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from p2p_sim.base.notebook_view import bound_text, count
+from p2p_sim.base import bound_text, count
 from p2p_sim.figures.column_labels import long, loss_text, short
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, inches
-from p2p_sim.measures.intervals import Mean, mean_interval
-from p2p_sim.measures.point_means import quality
+from p2p_sim.measures import Mean, mean_interval, quality
 
 STATEMENTS = (
     ("epsilon_upper", "{name}, worst cluster ({basis})"),

@@ -31,8 +31,7 @@ from p2p_sim.figures.point_series import (
     wants_log,
 )
 from p2p_sim.figures.style import COLOURS, GREY, MARKERS, drawing, inches, legend_below, plain_log_ticks
-from p2p_sim.measures.point_means import HIGH, LOW
-from p2p_sim.measures.scaling import Estimate, Fit
+from p2p_sim.measures import HIGH, LOW, Estimate, Fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,13 +11,13 @@ import numpy as np
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from p2p_sim.base.notebook_view import bound_text, count
-from p2p_sim.exchange.transcript import LEARNER
+from p2p_sim.base import bound_text, count
+from p2p_sim.exchange import LEARNER
 from p2p_sim.film.film_record import Film, doing, film_of, flying
 from p2p_sim.film.layout import LEARNER_RADIUS
 from p2p_sim.film.script_data import NOBODY, held_labels, script_data, seconds
 from p2p_sim.film.story import DID, DID_IN_PROTOCOL, LABELS, SHAPES, USER, mark_of, story_of
-from p2p_sim.replicate.observed_network import ObservedNetwork
+from p2p_sim.replicate import ObservedNetwork
 
 FILES = Path(__file__).parent / "page_files"
 SCRIPTS = ("stage.js", "panel.js", "story.js", "film.js")

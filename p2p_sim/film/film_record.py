@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, Sent
+from p2p_sim.exchange import LEARNER, REPLY, REQUEST, Sent
 from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
-from p2p_sim.replicate.observed_network import ObservedNetwork, books
+from p2p_sim.replicate import ObservedNetwork, books
 
 MOST_USERS, MOST_MESSAGES = 300, 3_000
 """The most users whom a film shows, and the most messages; of a larger run the film shows a sample."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.network.overlay_graph import Overlay
-from p2p_sim.replicate.observed_network import ObservedNetwork
+from p2p_sim.network import Overlay
+from p2p_sim.replicate import ObservedNetwork
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from p2p_sim.base.notebook_view import bound_text
-from p2p_sim.exchange.transcript import REPLY, SUBMISSION
+from p2p_sim.base import bound_text
+from p2p_sim.exchange import REPLY, SUBMISSION
 from p2p_sim.film.film_record import Film, ends
 from p2p_sim.film.layout import LEARNER_RADIUS, Floats, Integers
 from p2p_sim.film.story import DID_IN_PROTOCOL, Story, peers_of

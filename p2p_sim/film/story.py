@@ -19,15 +19,13 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from p2p_sim.base.notebook_view import bound_text
-from p2p_sim.exchange.transcript import REPLY, REQUEST
+from p2p_sim.base import bound_text
+from p2p_sim.exchange import REPLY, REQUEST
 from p2p_sim.film.film_record import Film
 from p2p_sim.film.layout import Integers
-from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
-from p2p_sim.privacy.exchange.direct_sum import likelihoods
-from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.guessing_advantage import advantage
-from p2p_sim.replicate.observed_network import ObservedNetwork
+from p2p_sim.privacy import advantage
+from p2p_sim.privacy.exchange import DeltaEvaluator, LabelExchange, likelihoods
+from p2p_sim.replicate import ObservedNetwork
 
 LARGEST = 2_000
 """The most users of a cluster for which the posterior is computed; at this size it takes a second."""

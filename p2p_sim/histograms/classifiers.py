@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.histograms.cell_estimator import (
     CellClassifier,
     check_parameters,
@@ -31,8 +31,8 @@ from p2p_sim.histograms.partitions import (
     greedy_packing,
     warn_if_sparse,
 )
-from p2p_sim.privacy.bound import Adjacency, PrivacyBound
-from p2p_sim.privacy.rivals.histograms import counts_epsilon, stability_threshold, vote_epsilon
+from p2p_sim.privacy import Adjacency, PrivacyBound
+from p2p_sim.privacy.rivals import counts_epsilon, stability_threshold, vote_epsilon
 
 
 class HistogramClassifier(CellClassifier):

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, DensityMixin
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.histograms.cell_estimator import check_parameters, check_points, default_delta
 from p2p_sim.histograms.classifiers import CellCounts
 from p2p_sim.histograms.partitions import CellTable, Cubes, Floats, Ints, cube_side
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.rivals.histograms import counts_epsilon
+from p2p_sim.privacy import PrivacyBound
+from p2p_sim.privacy.rivals import counts_epsilon
 
 
 class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]

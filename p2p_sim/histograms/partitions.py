@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, splitmix64
+from p2p_sim.base import InputError, Streams, splitmix64
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]

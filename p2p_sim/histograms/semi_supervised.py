@@ -11,13 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import InputError, Streams
 from p2p_sim.histograms.cell_estimator import check_labels, check_parameters, check_points
 from p2p_sim.histograms.densities import PCDE
 from p2p_sim.histograms.partitions import Floats
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.rivals.histograms import choice_epsilon, disjoint
+from p2p_sim.privacy import PrivacyBound
+from p2p_sim.privacy.rivals import choice_epsilon, disjoint
 
 
 class Net(Protocol):

@@ -11,8 +11,7 @@ from pydantic import Field
 from p2p_sim.learning.learner import Learner, Received
 from p2p_sim.learning.logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.noise_correction import ForwardCorrectionConfig, Observed
-from p2p_sim.mechanisms.noise_law import NoiseLaw, cluster_shares
-from p2p_sim.mechanisms.outcome import LabelRelease, Predictor
+from p2p_sim.mechanisms import LabelRelease, NoiseLaw, Predictor, cluster_shares
 
 Floats = NDArray[np.float64]
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.errors import InputError, needs
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import InputError, Streams, needs
 from p2p_sim.learning.learner import VECTORS, Learner, Loss, Received, normalised
 from p2p_sim.learning.networks import Architecture, Settings, Training, image_shape, predicted
-from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
+from p2p_sim.mechanisms import Predictor, ReleaseKind
 
 if TYPE_CHECKING:
     from torch import nn

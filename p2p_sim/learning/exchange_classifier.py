@@ -8,14 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.population.clustering import KMeansClusters
-from p2p_sim.population.population import Examples, Population
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.base import InputError, Streams
+from p2p_sim.mechanisms import LabelExchangeConfig, Setup
+from p2p_sim.network import NetworkConfig
+from p2p_sim.population import Examples, KMeansClusters, Population
+from p2p_sim.privacy import PrivacyBound
 
 Floats = NDArray[np.float64]
 MOST_CLUSTERS = 100

@@ -6,16 +6,12 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.histograms.cell_estimator import default_delta
-from p2p_sim.histograms.classifiers import HistogramClassifier
-from p2p_sim.histograms.partitions import Cubes, even_side
-from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig, LabelExchangeMechanism
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.base import InputError, Streams
+from p2p_sim.histograms import Cubes, HistogramClassifier, default_delta, even_side
+from p2p_sim.mechanisms import LabelExchangeConfig, LabelExchangeMechanism, Setup
+from p2p_sim.network import NetworkConfig
+from p2p_sim.population import Population
+from p2p_sim.privacy import PrivacyBound
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

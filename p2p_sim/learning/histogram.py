@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.histograms.partitions import CellTable, Cubes, cube_side
+from p2p_sim.histograms import CellTable, Cubes, cube_side
 from p2p_sim.learning.learner import SUMS, Learner, Loss, labels_in
-from p2p_sim.measures.exact_laws import half_l1
-from p2p_sim.mechanisms.outcome import DensityRelease, Predictor, ReleaseKind
-from p2p_sim.population.population import Population
+from p2p_sim.measures import half_l1
+from p2p_sim.mechanisms import DensityRelease, Predictor, ReleaseKind
+from p2p_sim.population import Population
 
 FIGURES = ("half_l1", "nonprivate_half_l1", "cells", "nonprivate_cells", "count_error")
 """Columns of a row that a released density adds."""
@@ -22,7 +22,7 @@ def density_figures(people: Population, release: DensityRelease) -> dict[str, fl
 
     Without privacy the same cells are counted without noise, none is left out, and counts are divided by n.
     """
-    from p2p_sim.histograms.densities import HistogramDensity
+    from p2p_sim.histograms import HistogramDensity
 
     with np.errstate(over="ignore"):  # what lies too far away is in the outermost cell
         true = HistogramDensity(release.side).fit(DensityRelease.moved(people.features, release.origin))

@@ -7,12 +7,9 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.mechanisms.noise_law import NoiseLaw, ValueLaw
-from p2p_sim.mechanisms.outcome import ByCluster, LabelRelease, Predictor, ReleaseKind
-from p2p_sim.population.population import FiniteLaw
+from p2p_sim.base import Config, InputError, Streams
+from p2p_sim.mechanisms import ByCluster, LabelRelease, NoiseLaw, Predictor, ReleaseKind, ValueLaw
+from p2p_sim.population import FiniteLaw
 
 Loss = Literal["log", "zero_one", "squared"]
 VECTORS: tuple[ReleaseKind, ...] = ("bits", "hard", "soft")

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from p2p_sim.base.plugins import LEARNERS, PlugIns
+from p2p_sim.base import LEARNERS, PlugIns
 from p2p_sim.learning.cluster_and_features import ClusterAndFeaturesConfig
 from p2p_sim.learning.convolutional import ConvolutionalConfig
 from p2p_sim.learning.histogram import HistogramConfig
@@ -17,8 +17,8 @@ from p2p_sim.learning.logistic_regression import (
 from p2p_sim.learning.noise_correction import BackwardCorrectionConfig, ForwardCorrectionConfig, LabelProportionsConfig
 from p2p_sim.learning.ridge import RidgeConfig
 from p2p_sim.learning.scikit_learner import BoostedTreesConfig, EstimatorConfig
-from p2p_sim.mechanisms.outcome import ReleaseKind
-from p2p_sim.population.population import Source
+from p2p_sim.mechanisms import ReleaseKind
+from p2p_sim.population import Source
 
 
 def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: Learner) -> None:

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.learning.learner import SUMS, VECTORS, Learner, Loss, normalised
-from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
-from p2p_sim.mechanisms.rr_with_prior import NeighbourMeans
+from p2p_sim.mechanisms import NeighbourMeans, Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 

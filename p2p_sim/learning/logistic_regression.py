@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.learning.learner import (
     SUMS,
     VECTORS,
@@ -20,7 +20,7 @@ from p2p_sim.learning.learner import (
     labels_in,
     normalised,
 )
-from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
+from p2p_sim.mechanisms import Predictor, ReleaseKind
 
 Floats = NDArray[np.float64]
 

@@ -7,11 +7,14 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.learning.learner import Loss, probabilities_of
 from p2p_sim.learning.ridge import LinearValues, squared_risks
-from p2p_sim.measures.group_gaps import ERROR, REFERENCE, SHARE, Group
-from p2p_sim.measures.risk import (
+from p2p_sim.measures import (
+    ERROR,
+    REFERENCE,
+    SHARE,
+    Group,
     bayes_error_rate,
     best_logistic_risk,
     constant_risks,
@@ -20,9 +23,8 @@ from p2p_sim.measures.risk import (
     log_risk,
     logistic_risk_after,
 )
-from p2p_sim.mechanisms.outcome import ByCluster, Predictor
-from p2p_sim.population.measured_groups import CLASS, take_rows
-from p2p_sim.population.population import Examples, FiniteLaw, People, Population
+from p2p_sim.mechanisms import ByCluster, Predictor
+from p2p_sim.population import CLASS, Examples, FiniteLaw, People, Population, take_rows
 
 Floats = NDArray[np.float64]
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.progress import progress_shown
+from p2p_sim.base import InputError, progress_shown
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

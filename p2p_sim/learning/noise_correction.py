@@ -9,8 +9,7 @@ from pydantic import Field
 
 from p2p_sim.learning.learner import Learner, Received
 from p2p_sim.learning.logistic_regression import LinearSoftmax, SoftLogisticRegressionConfig
-from p2p_sim.mechanisms.noise_law import NoiseLaw
-from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
+from p2p_sim.mechanisms import NoiseLaw, Predictor, ReleaseKind
 
 UNBIASED: tuple[ReleaseKind, ...] = ("hard", "signed")
 """Kinds of labels that can be weights whose mean is the true label's indicator."""

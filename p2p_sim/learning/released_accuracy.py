@@ -24,8 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.noise_law import Evidence
+from p2p_sim.base import InputError
+from p2p_sim.mechanisms import Evidence
 
 Floats = NDArray[np.float64]
 

@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.learning.learner import Received, ValueLearner
-from p2p_sim.mechanisms.noise_law import ValueLaw
-from p2p_sim.mechanisms.outcome import Predictor
-from p2p_sim.population.population import Examples, FiniteLaw, People, Population
+from p2p_sim.mechanisms import Predictor, ValueLaw
+from p2p_sim.population import Examples, FiniteLaw, People, Population
 
 Floats = NDArray[np.float64]
 

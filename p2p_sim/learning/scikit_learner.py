@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.learning.learner import Learner, Loss, labelled_rows
 from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
 from p2p_sim.learning.noise_correction import UnbiasedLearner
-from p2p_sim.mechanisms.noise_law import to_simplex
-from p2p_sim.mechanisms.outcome import Predictor, ReleaseKind
+from p2p_sim.mechanisms import Predictor, ReleaseKind, to_simplex
 
 Floats = NDArray[np.float64]
 Parameter = bool | int | float | str

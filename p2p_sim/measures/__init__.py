@@ -1,1 +1,5 @@
 """Heterogeneity, risk and intervals: how useful a release is."""
+
+from p2p_sim.base.late_names import late
+
+__getattr__, __dir__, __all__ = late(__name__, __file__)

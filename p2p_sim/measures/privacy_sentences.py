@@ -3,10 +3,10 @@
 import math
 from typing import TYPE_CHECKING
 
-from p2p_sim.base.notebook_view import four_digits
-from p2p_sim.privacy.exchange.majority_exchange import ELSEWHERE
-from p2p_sim.privacy.overlays.fetch_distribution import ANY_FETCHES
-from p2p_sim.privacy.wording import SEES, equally_likely, guessed, of_hundred
+from p2p_sim.base import four_digits
+from p2p_sim.privacy import SEES, equally_likely, guessed, of_hundred
+from p2p_sim.privacy.exchange import ELSEWHERE
+from p2p_sim.privacy.overlays import ANY_FETCHES
 
 if TYPE_CHECKING:
     import pandas as pd

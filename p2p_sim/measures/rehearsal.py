@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.rivals.noisy_share import released_distribution
+from p2p_sim.privacy.rivals import released_distribution
 
 Floats = NDArray[np.float64]
 REHEARSED = 8_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of
+from p2p_sim.privacy.rivals import bit_flip_prob_of
 
 Floats = NDArray[np.float64]
 

@@ -11,19 +11,24 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.checked_values import described, is_array, require
-from p2p_sim.base.plugins import maker_of, method_of
-from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.randomizer import Message, check_labels
+from p2p_sim.base import Streams, described, is_array, maker_of, method_of, require
+from p2p_sim.exchange import Message, check_labels
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw, Source, of_messages
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket, PrivacyBound
-from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
-from p2p_sim.privacy.randomized_response import attained_epsilon, drawn_from_rows, law_delta, law_epsilon
-from p2p_sim.privacy.where_bounds_hold import ANYWHERE, Situation
+from p2p_sim.privacy import (
+    ANYWHERE,
+    LOCAL_CONDITIONS,
+    Accountant,
+    Bracket,
+    PrivacyBound,
+    Situation,
+    attained_epsilon,
+    drawn_from_rows,
+    law_delta,
+    law_epsilon,
+)
 
 Floats = NDArray[np.float64]
 UP = 1.0 + 2.0**-45

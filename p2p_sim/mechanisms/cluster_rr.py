@@ -9,17 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.exchange.randomizer import check_labels, signed_weights
-from p2p_sim.measures.rehearsal import Choice, best_choice, corollary2, split_budget, uniform
+from p2p_sim.base import InputError, Streams, bernoulli
+from p2p_sim.exchange import check_labels, signed_weights
+from p2p_sim.measures import Choice, best_choice, corollary2, split_budget, uniform
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, THRESHOLD, Column, Mechanism
 from p2p_sim.mechanisms.noise_law import Drift, Evidence
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.privacy.rivals.centralised import CURATOR_CONDITIONS, ClusterResampling
-from p2p_sim.privacy.rivals.noisy_share import released_distribution
-from p2p_sim.privacy.where_bounds_hold import Situation, Stated
+from p2p_sim.privacy import Situation, Stated
+from p2p_sim.privacy.rivals import CURATOR_CONDITIONS, ClusterResampling, released_distribution
 
 Floats = NDArray[np.float64]
 

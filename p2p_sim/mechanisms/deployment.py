@@ -9,23 +9,25 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import maker_of, method_of
-from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
-from p2p_sim.exchange.engines import EngineName
+from p2p_sim.base import InputError, Streams, maker_of, method_of
+from p2p_sim.exchange import NOBODY, AdversariesConfig, EngineName
 from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw, ValueLaw, of_hard
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.plug_in_results import check_bounds, check_local_epsilon
-from p2p_sim.network.network_config import Network, NetworkConfig
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, Condition
-from p2p_sim.privacy.dominating_law import LossLaw
-from p2p_sim.privacy.stated_accountants import OnePoint
-from p2p_sim.privacy.where_bounds_hold import Situation, Stated
-from p2p_sim.privacy.worst_of_several import coarse_law
+from p2p_sim.network import Network, NetworkConfig
+from p2p_sim.population import Population
+from p2p_sim.privacy import (
+    LOCAL_CONDITIONS,
+    Accountant,
+    Condition,
+    LossLaw,
+    OnePoint,
+    PrivacyBound,
+    Situation,
+    Stated,
+    coarse_law,
+    worst_bound,
+)
 
 Trust = Literal["nobody", "shuffler", "curator", "organisation"]
 """The party that a user must trust, besides herself, for the learner's ε to hold."""

@@ -20,21 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, bernoulli
+from p2p_sim.base import InputError, Streams, bernoulli
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import NOISE_MULTIPLIER, SAMPLING_RATE, Column, Mechanism
 from p2p_sim.mechanisms.noise_law import to_simplex
 from p2p_sim.mechanisms.outcome import ModelRelease, ReleaseKind
-from p2p_sim.privacy.rivals.dp_sgd import (
-    DP_SGD_CONDITIONS,
-    LARGEST_NOISE,
-    PROJECTED_CONDITIONS,
-    SMALLEST_NOISE,
-    DpSgd,
-    ProjectedSteps,
-    calibrate_noise,
-)
+from p2p_sim.privacy.rivals import DP_SGD_CONDITIONS, PROJECTED_CONDITIONS, DpSgd, ProjectedSteps, calibrate_noise
+from p2p_sim.privacy.rivals.dp_sgd import LARGEST_NOISE, SMALLEST_NOISE
 
 Singles = NDArray[np.float32]
 

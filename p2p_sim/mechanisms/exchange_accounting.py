@@ -12,23 +12,24 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.network_record import NetworkRecord, Uniform
-from p2p_sim.exchange.randomizer import Message
+from p2p_sim.exchange import Message, NetworkRecord, Uniform
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.realised_accountants import Cluster, NoiseAlone, Observer, accountant, clusters_of
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import REALISED, PrivacyBound, worst_bound
-from p2p_sim.privacy.conditions import (
+from p2p_sim.privacy import (
     KNOWN_FETCHES,
     KNOWN_LAW,
     PASSIVE,
+    REALISED,
     SET_SEEN,
     TIMES_FREE,
+    Accountant,
+    PrivacyBound,
+    WorstOf,
+    advantage,
+    kept_delta,
+    worst_bound,
 )
-from p2p_sim.privacy.guessing_advantage import advantage
-from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
-from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
-from p2p_sim.privacy.worst_of_several import WorstOf, kept_delta
+from p2p_sim.privacy.overlays import CappedFetch, FetchDistribution, UniformSources
 
 Floats = NDArray[np.float64]
 

@@ -9,12 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
-from p2p_sim.base.configuration import Extended
-from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
-from p2p_sim.exchange.engines import EngineName, Exchange
-from p2p_sim.exchange.peers import ONE_PEER, Asking
-from p2p_sim.exchange.randomizer import Message
+from p2p_sim.base import Extended, InputError
+from p2p_sim.exchange import NOBODY, ONE_PEER, AdversariesConfig, Asking, EngineName, Exchange, Message
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
 from p2p_sim.mechanisms.exchange_accounting import (
     cluster_privacy,
@@ -31,18 +27,31 @@ from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw, ValueLaw, of_messag
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import FLIP_PROB, FlippedLabelsConfig, RandomizedResponse
 from p2p_sim.mechanisms.realised_accountants import NoiseAlone
-from p2p_sim.network.network_config import Network, NetworkConfig
-from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.population.population import People
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.privacy.conditions import LEARNER_CONDITIONS, LOCAL_CONDITIONS, Condition
-from p2p_sim.privacy.dominating_law import LossLaw
-from p2p_sim.privacy.exchange.calibration import calibrate_flip_prob, smallest_flip_prob
-from p2p_sim.privacy.exchange.majority_exchange import LARGEST_CLUSTER, peer_weights
-from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated, theorem3_stated
-from p2p_sim.privacy.where_bounds_hold import Situation, Stated, first_failure
-from p2p_sim.privacy.worst_of_several import WorstOf, coarse_law, epsilons
+from p2p_sim.network import Network, NetworkConfig
+from p2p_sim.population import ClustersConfig, People
+from p2p_sim.privacy import (
+    LEARNER_CONDITIONS,
+    LOCAL_CONDITIONS,
+    Accountant,
+    Condition,
+    LossLaw,
+    PrivacyBound,
+    Situation,
+    Stated,
+    WorstOf,
+    coarse_law,
+    epsilons,
+    first_failure,
+    worst_bound,
+)
+from p2p_sim.privacy.exchange import (
+    calibrate_flip_prob,
+    lemma9_stated,
+    peer_weights,
+    smallest_flip_prob,
+    theorem3_stated,
+)
+from p2p_sim.privacy.exchange.majority_exchange import LARGEST_CLUSTER
 
 _weights = cache(peer_weights)  # checked once for each value of the key `peers`
 

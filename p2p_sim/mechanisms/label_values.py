@@ -13,22 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.randomizer import Message, PayloadKind, check_labels
+from p2p_sim.base import Config, InputError
+from p2p_sim.exchange import Message, PayloadKind, check_labels
 from p2p_sim.mechanisms.channels import LocalAccountant, LocalChannel
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.noise_law import Source, ValueLaw
 from p2p_sim.mechanisms.outcome import Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import check_prior
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, PUBLIC_GRID, PUBLIC_PRIOR
-from p2p_sim.privacy.randomized_response import attained_epsilon, drawn_from_rows, law_delta, local_flip_prob
-from p2p_sim.privacy.rivals.rr_on_bins import Bins, LossName, best_bins, bins_law
-from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON, UnbiasedLaw, best_unbiased
-from p2p_sim.privacy.stated_accountants import Under
+from p2p_sim.privacy import (
+    LOCAL_CONDITIONS,
+    PUBLIC_GRID,
+    PUBLIC_PRIOR,
+    Accountant,
+    Bracket,
+    Under,
+    attained_epsilon,
+    drawn_from_rows,
+    law_delta,
+    local_flip_prob,
+)
+from p2p_sim.privacy.rivals import LARGEST_EPSILON, Bins, LossName, UnbiasedLaw, best_bins, best_unbiased, bins_law
 
 Floats = NDArray[np.float64]
 

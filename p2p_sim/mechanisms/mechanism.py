@@ -12,23 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PrivateAttr, model_validator
 
-from p2p_sim.base.checked_values import require
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import maker_of, method_of
-from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
+from p2p_sim.base import Config, InputError, Streams, maker_of, method_of, require
+from p2p_sim.exchange import NOBODY, AdversariesConfig
 from p2p_sim.mechanisms.deployment import Deployment, Setup, Trust
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, Release, ReleaseKind
 from p2p_sim.mechanisms.plug_in_results import check_accountant, check_bounds, check_columns, check_release
-from p2p_sim.network.network_config import Network, NetworkConfig
-from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.population.population import People, Shard
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Adjacency, PrivacyBound
-from p2p_sim.privacy.stated_accountants import OnePoint
-from p2p_sim.privacy.where_bounds_hold import Situation
-from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
+from p2p_sim.network import Network, NetworkConfig
+from p2p_sim.population import ClustersConfig, People, Shard
+from p2p_sim.privacy import Accountant, Adjacency, OnePoint, PrivacyBound, Situation, WorstOf, epsilons
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.randomizer import Message, PayloadKind
+from p2p_sim.base import Config, InputError
+from p2p_sim.exchange import Message, PayloadKind
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.label_values import (
     BinsConfig,
@@ -23,10 +22,8 @@ from p2p_sim.mechanisms.label_values import (
 from p2p_sim.mechanisms.noisy_vectors import Alibi, AlibiConfig, VectorApproximation, VectorApproximationConfig
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import RRWithPrior, RRWithPriorConfig, check_prior
-from p2p_sim.privacy.exchange.calibration import largest_local_epsilon
-from p2p_sim.privacy.rivals.alibi import noise_scale_of
-from p2p_sim.privacy.rivals.unbiased_values import LARGEST_EPSILON
-from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of
+from p2p_sim.privacy.exchange import largest_local_epsilon
+from p2p_sim.privacy.rivals import LARGEST_EPSILON, bit_flip_prob_of, noise_scale_of
 
 SomeMessage = TypeVar("SomeMessage", bound=Message)
 

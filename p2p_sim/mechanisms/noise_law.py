@@ -10,8 +10,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.randomizer import Message
+from p2p_sim.base import InputError
+from p2p_sim.exchange import Message
 from p2p_sim.mechanisms.outcome import LabelRelease
 
 Floats = NDArray[np.float64]

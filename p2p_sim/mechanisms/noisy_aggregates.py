@@ -15,15 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.exchange.randomizer import check_labels
+from p2p_sim.base import InputError, Streams, bernoulli
+from p2p_sim.exchange import check_labels
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, Column, Mechanism
 from p2p_sim.mechanisms.noise_law import to_simplex
 from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
-from p2p_sim.privacy.conditions import Condition
-from p2p_sim.privacy.rivals.noisy_counts import (
+from p2p_sim.privacy import Condition
+from p2p_sim.privacy.rivals import (
     CURATED,
     LARGEST_SCALE,
     LEAST_SCALE,

@@ -13,24 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.streams import BLOCK, Streams, bernoulli
-from p2p_sim.exchange.randomizer import Message, PayloadKind, check_labels
+from p2p_sim.base import BLOCK, Streams, bernoulli
+from p2p_sim.exchange import Message, PayloadKind, check_labels
 from p2p_sim.mechanisms.channels import LocalChannel
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, Column
 from p2p_sim.mechanisms.noise_law import Evidence
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
-from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, ONE_VECTOR, REAL_NOISE
-from p2p_sim.privacy.rivals.alibi import (
+from p2p_sim.privacy import LOCAL_CONDITIONS, ONE_VECTOR, REAL_NOISE, Bracket
+from p2p_sim.privacy.rivals import (
+    bit_flip_prob_of,
     laplace_advantage,
-    laplace_delta,
     laplace_epsilon,
     laplace_variation,
     noise_scale_of,
     soft_labels,
+    vector_advantage,
+    vector_delta,
+    vector_epsilon,
 )
-from p2p_sim.privacy.rivals.vector_approximation import bit_flip_prob_of, vector_advantage, vector_delta, vector_epsilon
+from p2p_sim.privacy.rivals.alibi import laplace_delta
 
 
 @dataclass(frozen=True)

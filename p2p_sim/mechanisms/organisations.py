@@ -9,23 +9,27 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.streams import Streams
-from p2p_sim.exchange.engines import EngineName
-from p2p_sim.exchange.model_exchange import exchange_models, neighbours
+from p2p_sim.base import InputError, RunFailed, Streams
+from p2p_sim.exchange import EngineName, exchange_models, neighbours
 from p2p_sim.mechanisms.deployment import Deployment
 from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts, Outcome
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import Population
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.conditions import MODEL_EXCHANGE_CONDITIONS, Condition
-from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
-from p2p_sim.privacy.spending_ledger import WHOLE, ReleaseLedger
-from p2p_sim.privacy.where_bounds_hold import MODELS, Situation, first_failure
-from p2p_sim.stacking.clipped_rows import FeatureGroups
+from p2p_sim.network import Network
+from p2p_sim.population import Population
+from p2p_sim.privacy import (
+    MODEL_EXCHANGE_CONDITIONS,
+    MODELS,
+    WHOLE,
+    Condition,
+    PrivacyBound,
+    ReleaseLedger,
+    Situation,
+    first_failure,
+)
+from p2p_sim.privacy.rivals import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.stacking import FeatureGroups
 
 if TYPE_CHECKING:
-    from p2p_sim.stacking.pst import Combiner, GroupModels
+    from p2p_sim.stacking import Combiner, GroupModels
 
 Floats = NDArray[np.float64]
 Models = tuple["GroupModels", ...]
@@ -108,7 +112,7 @@ class Combination:
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Predicted class probabilities (n, 2) for the features (n, d)."""
-        from p2p_sim.stacking.pst import meta_features
+        from p2p_sim.stacking import meta_features
 
         margins = self.margins(features)
         balance = (np.sign(margins) if self.votes else np.tanh(0.5 * margins)) @ self.weights
@@ -281,7 +285,7 @@ class _OrganisationsRun:
         Args:
             priors: coefficients (one vector for each feature group) towards which the models are drawn; None: 0.
         """
-        from p2p_sim.stacking.pst import train_groups
+        from p2p_sim.stacking import train_groups
 
         plan, order = self.plan, order_of(self.streams, k, len(self.signs[k]))
         rng, models = self.streams.generator("models-own", k), list["GroupModels"]()
@@ -311,8 +315,7 @@ class _OrganisationsRun:
         Args:
             received: the models of each other organisation that arrived, by organisation.
         """
-        from p2p_sim.stacking.plr import train
-        from p2p_sim.stacking.pst import meta_features
+        from p2p_sim.stacking import meta_features, train
 
         plan, stages = self.plan, self.mechanism.stages
         transferred = bool(plan.source_weights)

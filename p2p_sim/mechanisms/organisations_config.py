@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from p2p_sim.base.configuration import Extended, defaults, differing
-from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.adversaries import AdversariesConfig
+from p2p_sim.base import Extended, InputError, defaults, differing
+from p2p_sim.exchange import AdversariesConfig
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.mechanism import MechanismBase
 from p2p_sim.mechanisms.outcome import ReleaseKind
-from p2p_sim.network.network_config import NetworkConfig
-from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.privacy.bound import Adjacency
-from p2p_sim.privacy.conditions import MODEL_EXCHANGE_CONDITIONS
-from p2p_sim.privacy.rivals.objective_perturbation import OBJECTIVE_PERTURBATION_CONDITIONS
-from p2p_sim.stacking.clipped_rows import FeatureGroups, check_public
+from p2p_sim.network import NetworkConfig
+from p2p_sim.population import ClustersConfig
+from p2p_sim.privacy import MODEL_EXCHANGE_CONDITIONS, Adjacency
+from p2p_sim.privacy.rivals import OBJECTIVE_PERTURBATION_CONDITIONS
+from p2p_sim.stacking import FeatureGroups, check_public
 
 if TYPE_CHECKING:
     from p2p_sim.mechanisms.organisations import Organisations

@@ -7,12 +7,9 @@ from typing import Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.exchange_run import Arrivals, Traffic
-from p2p_sim.exchange.network_record import NetworkRecord
-from p2p_sim.exchange.randomizer import PayloadKind
-from p2p_sim.exchange.transcript import Transcript
-from p2p_sim.network.overlay import Overlay
+from p2p_sim.base import InputError
+from p2p_sim.exchange import Arrivals, NetworkRecord, PayloadKind, Traffic, Transcript
+from p2p_sim.network import Overlay
 
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "density"]
 """What a release is made of: labels with such payloads, a model, or a density of features."""

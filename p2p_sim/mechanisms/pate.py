@@ -12,20 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import InputError, Streams
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.dp_sgd import Scaling
 from p2p_sim.mechanisms.mechanism import NOISE_MULTIPLIER, THRESHOLD, Column, Mechanism
 from p2p_sim.mechanisms.outcome import LabelRelease
-from p2p_sim.privacy.rivals.pate import (
-    LARGEST_NOISE,
-    MOST_QUERIES,
-    PATE_CONDITIONS,
-    SMALLEST_NOISE,
-    Pate,
-    calibrate_votes,
-)
+from p2p_sim.privacy.rivals import MOST_QUERIES, PATE_CONDITIONS, Pate, calibrate_votes
+from p2p_sim.privacy.rivals.pate import LARGEST_NOISE, SMALLEST_NOISE
 
 Floats = NDArray[np.float64]
 FEATURE_NORM = 10.0

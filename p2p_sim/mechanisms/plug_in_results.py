@@ -5,11 +5,9 @@ from typing import Any, get_args
 
 import numpy as np
 
-from p2p_sim.base.checked_values import described, is_array, is_number, misfit, require
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError, described, is_array, is_number, misfit, require
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, ReleaseKind
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import OBSERVERS, Adjacency, Bracket, PrivacyBound
+from p2p_sim.privacy import OBSERVERS, Accountant, Adjacency, Bracket, PrivacyBound
 
 _OFF = 1e-3
 """Largest allowed difference of a sum of class shares from 1, for rounding in single precision."""

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import InputError, Streams
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, THRESHOLD, Column, Mechanism
 from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, ReleaseKind
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import Adjacency
-from p2p_sim.privacy.rivals.histograms import (
+from p2p_sim.privacy import Accountant, Adjacency
+from p2p_sim.privacy.rivals import (
     IDEAL,
     ONE_DRAW,
     PUBLIC_CELLS,
@@ -29,8 +27,7 @@ from p2p_sim.privacy.rivals.histograms import (
 )
 
 if TYPE_CHECKING:
-    from p2p_sim.histograms.classifiers import PCL, PCL2b
-    from p2p_sim.histograms.semi_supervised import SemiSupervised
+    from p2p_sim.histograms import PCL, PCL2b, SemiSupervised
 
 
 Floats = NDArray[np.float64]
@@ -142,7 +139,7 @@ class PrivateHistogramConfig(Mechanism):
 
     def semi_supervised(self, dimensions: int, seed: int) -> "SemiSupervised":
         """An unfitted learner of a threshold (one feature) or half-plane (two features); `seed` decides its noise."""
-        from p2p_sim.histograms.semi_supervised import HalfSpaces, SemiSupervised
+        from p2p_sim.histograms import HalfSpaces, SemiSupervised
 
         if dimensions > 2:
             raise InputError(f"mechanism.rule = 'semi_supervised': needs one or two features, not {dimensions}")
@@ -151,7 +148,7 @@ class PrivateHistogramConfig(Mechanism):
 
     def cells(self, seed: int) -> "PCL | PCL2b":
         """An unfitted rule of noisy cells, with parameters from public constants, n and d; `seed` decides its noise."""
-        from p2p_sim.histograms.classifiers import PCL, PCL2, PCL2b
+        from p2p_sim.histograms import PCL, PCL2, PCL2b
 
         epsilon, centred = self.target_epsilon, self.packing == "middle"
         if self.rule == "pcl":
@@ -245,8 +242,7 @@ class PrivateDensityConfig(Mechanism):
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> DensityRelease:
         """Returns the density of the features, which is 0 everywhere if no cell passes. Labels are not used."""
-        from p2p_sim.histograms.densities import PCDE
-        from p2p_sim.histograms.partitions import cube_side
+        from p2p_sim.histograms import PCDE, cube_side
 
         rows, dimensions = features.shape
         side = (self.side or cube_side(rows, dimensions)) * (self.high - self.low)

@@ -26,24 +26,25 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.checked_values import misfit, require
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import maker_of, method_of
-from p2p_sim.exchange.adversaries import NOBODY, AdversariesConfig
-from p2p_sim.exchange.engines import Exchange
-from p2p_sim.exchange.protocol import Me, Protocol, Request
+from p2p_sim.base import InputError, maker_of, method_of, misfit, require
+from p2p_sim.exchange import NOBODY, AdversariesConfig, Exchange, Me, Protocol, Request
 from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup, Trust
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
 from p2p_sim.mechanisms.randomized_response import FlippedLabelsConfig, RandomizedResponse
-from p2p_sim.network.network_config import Network, NetworkConfig
-from p2p_sim.population.clustering import ClustersConfig
-from p2p_sim.population.population import People
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.privacy.conditions import PROTOCOL_CONDITIONS, Condition
-from p2p_sim.privacy.rivals.declared_protocols import DeclaredProtocol, SubmissionLaw
-from p2p_sim.privacy.where_bounds_hold import Situation, first_failure
-from p2p_sim.privacy.worst_of_several import WorstOf, epsilons
+from p2p_sim.network import Network, NetworkConfig
+from p2p_sim.population import ClustersConfig, People
+from p2p_sim.privacy import (
+    PROTOCOL_CONDITIONS,
+    Accountant,
+    Condition,
+    PrivacyBound,
+    Situation,
+    WorstOf,
+    epsilons,
+    first_failure,
+    worst_bound,
+)
+from p2p_sim.privacy.rivals import DeclaredProtocol, SubmissionLaw
 
 BASIS = "pure: post-processing of noisy labels"
 

@@ -27,14 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.exchange.protocol import Me, Protocol, Request
+from p2p_sim.exchange import Me, Protocol, Request
 from p2p_sim.mechanisms.deployment import Accounted
 from p2p_sim.mechanisms.outcome import Outcome
 from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig, ProtocolMechanism
-from p2p_sim.network.overlay import Overlay
-from p2p_sim.privacy.bound import worst_bound
-from p2p_sim.privacy.rivals.declared_protocols import ShuffledByWalks
-from p2p_sim.privacy.where_bounds_hold import Situation
+from p2p_sim.network import Overlay
+from p2p_sim.privacy import Situation, worst_bound
+from p2p_sim.privacy.rivals import ShuffledByWalks
 
 LARGEST_MIXED = 2_048
 """Largest cluster for which the distribution of walk ends is computed."""

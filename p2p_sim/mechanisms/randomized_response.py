@@ -8,23 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams, bernoulli
-from p2p_sim.exchange.randomizer import Message, check_labels, signed_weights
+from p2p_sim.base import InputError, Streams, bernoulli
+from p2p_sim.exchange import Message, check_labels, signed_weights
 from p2p_sim.mechanisms.channels import Channel, LocalChannel, ShuffledChannel
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.mechanism import Column, MechanismBase
 from p2p_sim.mechanisms.outcome import LabelRelease, ReleaseKind
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.binomial_windows import LEAST
-from p2p_sim.privacy.bound import Bracket
-from p2p_sim.privacy.conditions import LOCAL_CONDITIONS
-from p2p_sim.privacy.exchange.calibration import smallest_flip_prob
-from p2p_sim.privacy.exchange.kary import FetchedLabels, KaryExchange
-from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, Peers, PluralityExchange
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
-from p2p_sim.privacy.rivals.shuffled_labels import SHUFFLER_CONDITIONS, ShuffledResponse
+from p2p_sim.privacy import LEAST, LOCAL_CONDITIONS, Accountant, Bracket, local_delta, local_epsilon, local_flip_prob
+from p2p_sim.privacy.exchange import (
+    FetchedLabels,
+    KaryExchange,
+    LabelExchange,
+    MajorityExchange,
+    Peers,
+    PluralityExchange,
+    smallest_flip_prob,
+)
+from p2p_sim.privacy.rivals import SHUFFLER_CONDITIONS, ShuffledResponse
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,18 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from p2p_sim.exchange.network_record import Capped, FetchTable, NetworkRecord, Uniform, Unknown
-from p2p_sim.exchange.randomizer import Message
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound
-from p2p_sim.privacy.conditions import LOCAL_CONDITIONS, REALISED_CONDITIONS, SAME_SOURCES
-from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
-from p2p_sim.privacy.overlays.realised_network import CappedFetch, UniformSources
-from p2p_sim.privacy.where_bounds_hold import ANYWHERE
+from p2p_sim.exchange import Capped, FetchTable, Message, NetworkRecord, Uniform, Unknown
+from p2p_sim.privacy import (
+    ANYWHERE,
+    LOCAL_CONDITIONS,
+    REALISED,
+    REALISED_CONDITIONS,
+    SAME_SOURCES,
+    Accountant,
+    Bracket,
+    PrivacyBound,
+)
+from p2p_sim.privacy.overlays import CappedFetch, FetchDistribution, UniformSources
 
 Floats = NDArray[np.float64]
 Observer = Literal["others", "learner", "learner-times", "coalition"]

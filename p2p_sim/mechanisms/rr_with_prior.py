@@ -9,22 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, bernoulli
-from p2p_sim.exchange.randomizer import Message, check_labels
+from p2p_sim.base import BLOCK, Config, InputError, bernoulli
+from p2p_sim.exchange import Message, check_labels
 from p2p_sim.mechanisms.channels import LocalAccountant, LocalChannel
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.mechanism import Column
 from p2p_sim.mechanisms.noise_law import NoiseLaw
 from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.population import People, Population
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.conditions import ONE_LABEL, PUBLIC_PRIOR, Condition
-from p2p_sim.privacy.guessing_advantage import local_advantage
-from p2p_sim.privacy.randomized_response import local_delta, local_epsilon, local_flip_prob
-from p2p_sim.privacy.rivals.rr_with_prior import best_candidates, by_prior, top_k_law
+from p2p_sim.network import Network
+from p2p_sim.population import People, Population
+from p2p_sim.privacy import (
+    ONE_LABEL,
+    PUBLIC_PRIOR,
+    Accountant,
+    Condition,
+    local_advantage,
+    local_delta,
+    local_epsilon,
+    local_flip_prob,
+)
+from p2p_sim.privacy.rivals import best_candidates, by_prior, top_k_law
 
 QUERIES = 4_096
 """Number of points whose neighbours are looked up at a time, which limits memory."""

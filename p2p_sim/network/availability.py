@@ -9,12 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Config, InputError, Streams
 from p2p_sim.network.trace_file import TraceTable, read_trace
-from p2p_sim.population.data_files import find_named
-from p2p_sim.population.population import Shard
+from p2p_sim.population import Shard, find_named
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -8,11 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from p2p_sim.base.checked_values import described, require
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import FAULTS, method_of, offer_of
-from p2p_sim.base.streams import Uniforms
+from p2p_sim.base import FAULTS, Config, InputError, Uniforms, described, method_of, offer_of, require
 from p2p_sim.network.latency import LatencyLaw
 
 Floats = NDArray[np.float64]

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.configuration import Config
+from p2p_sim.base import Config
 from p2p_sim.network.trace_file import read_trace
-from p2p_sim.population.data_files import find_named
+from p2p_sim.population import find_named
 
 Floats = NDArray[np.float64]
 

@@ -8,10 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.configuration import Config, Extended, differing
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import FAULTS, PlugIns
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import FAULTS, Config, Extended, InputError, PlugIns, Streams, differing
 from p2p_sim.network.availability import (
     Always,
     Availability,
@@ -23,8 +20,7 @@ from p2p_sim.network.availability import (
 from p2p_sim.network.faults import Duplication, Faults, Loss, NetworkFault, Reordering
 from p2p_sim.network.latency import LatencyConfig, LatencyLaw, LatencyTrace, Lognormal
 from p2p_sim.network.overlay import CompleteOverlay, FileOverlay, GeometricOverlay, Overlay, OverlayConfig, OverlayInput
-from p2p_sim.population.data_files import find_named
-from p2p_sim.population.population import People, Shard
+from p2p_sim.population import People, Shard, find_named
 
 HARMLESS = frozenset(
     f"network.{key}"

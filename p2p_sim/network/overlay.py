@@ -8,10 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field, model_validator
 
-from p2p_sim.base.checked_values import described, is_array, is_number, require
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import OVERLAYS, PlugIns, method_of, offer_of
+from p2p_sim.base import (
+    OVERLAYS,
+    Config,
+    InputError,
+    PlugIns,
+    described,
+    is_array,
+    is_number,
+    method_of,
+    offer_of,
+    require,
+)
 from p2p_sim.network.overlay_graph import (
     FileOverlay,
     Overlay,
@@ -23,7 +31,7 @@ from p2p_sim.network.overlay_graph import (
     side_by_side,
 )
 from p2p_sim.network.random_graphs import regular_edges, small_world_edges
-from p2p_sim.population.population import Shard, shards
+from p2p_sim.population import Shard, shards
 
 __all__ = [
     "CompleteOverlay",

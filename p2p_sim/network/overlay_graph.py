@@ -14,10 +14,8 @@ from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.population.data_files import find_named, read_bytes, state
+from p2p_sim.base import Config, InputError, Streams
+from p2p_sim.population import find_named, read_bytes, state
 
 Offsets = NDArray[np.int64]
 """Cluster boundaries (C+1,): cluster c holds users offsets[c]..offsets[c+1]-1."""

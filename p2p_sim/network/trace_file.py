@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 
 MOST = 1e9
 """Largest number that a trace may hold; about 32 years in seconds."""

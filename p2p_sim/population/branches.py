@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
-from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import InputError, Streams, shortened
 from p2p_sim.population.data_files import State, find_file, read_bytes, state
 from p2p_sim.population.digits_and_adult import RandomSplit
 from p2p_sim.population.population import Examples, Sample, Source

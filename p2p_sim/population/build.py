@@ -7,10 +7,7 @@ from typing import Annotated, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.checked_values import is_array, require
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import POPULATIONS, PlugIns, method_of, offer_of
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import POPULATIONS, InputError, PlugIns, Streams, is_array, method_of, offer_of, require
 from p2p_sim.population.branches import BranchesConfig, HeartConfig
 from p2p_sim.population.clustering import ClustersConfig, GivenClusters
 from p2p_sim.population.digits_and_adult import AdultConfig, DigitsConfig

@@ -6,10 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.notebook_view import count
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Config, InputError, Streams, count
 from p2p_sim.population.measured_groups import nearest_cluster
 from p2p_sim.population.population import Examples
 

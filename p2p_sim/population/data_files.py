@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.whole_files import no_file
+from p2p_sim.base import InputError, no_file
 
 
 def is_file(path: Path) -> bool:

@@ -11,9 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from p2p_sim.base.configuration import refusal
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.whole_files import write_whole
+from p2p_sim.base import InputError, refusal, write_whole
 from p2p_sim.population.data_files import FRAME, frames
 from p2p_sim.population.table import TableConfig
 from p2p_sim.population.table_survey import look_at

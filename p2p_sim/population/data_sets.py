@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from p2p_sim.base.errors import InputError, RunFailed, nearest, needs, shortened
+from p2p_sim.base import InputError, RunFailed, nearest, needs, shortened
 from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")

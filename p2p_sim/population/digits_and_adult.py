@@ -10,9 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.configuration import Extended
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Extended, InputError, Streams
 from p2p_sim.population.data_files import State, find_file, read_bytes, state
 from p2p_sim.population.measured_groups import Grouping, by_column
 from p2p_sim.population.population import Examples, Sample, Source

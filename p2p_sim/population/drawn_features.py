@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.configuration import Extended
-from p2p_sim.base.streams import Streams
-from p2p_sim.measures.exact_laws import LINE_LAWS, Factor, Harmonic, LineLaw, ProductLaw, Sine, StepLaw, box_centres
+from p2p_sim.base import Extended, Streams
+from p2p_sim.measures import LINE_LAWS, Factor, Harmonic, LineLaw, ProductLaw, Sine, StepLaw, box_centres
 from p2p_sim.population.population import GRID, Examples, FiniteLaw, GridSize, Sample, Source, even_grid
 
 Floats = NDArray[np.float64]

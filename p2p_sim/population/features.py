@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base import InputError, count, shortened
 from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 from p2p_sim.population.table_numbers import conventions, is_number
 

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.configuration import Extended
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Extended, InputError, Streams
 from p2p_sim.population.data_files import State, find_file, read_bytes, read_idx, state
 from p2p_sim.population.digits_and_adult import DigitTask, OfficialSplit, digit_labels
 from p2p_sim.population.population import Examples, Sample

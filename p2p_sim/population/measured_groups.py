@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base import InputError, shortened
 
 CLASS, CLUSTER_SIZE = "class", "cluster_size"
 """Names of the groupings that every population has."""

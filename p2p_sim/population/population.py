@@ -15,10 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.base.configuration import Config
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.measures.exact_laws import LineLaw
+from p2p_sim.base import BLOCK, Config, InputError, Streams
+from p2p_sim.measures import LineLaw
 from p2p_sim.population.measured_groups import Grouping
 
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Streams
 from p2p_sim.population.digits_and_adult import RandomSplit
 from p2p_sim.population.population import GRID, Examples, GridSize, Sample, even_grid, rounded
 

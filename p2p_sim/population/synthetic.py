@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import Streams
 from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, Shard, Source
 
 

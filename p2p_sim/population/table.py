@@ -7,9 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.notebook_view import count
-from p2p_sim.base.streams import Streams
+from p2p_sim.base import InputError, Streams, count, shortened
 from p2p_sim.population.data_files import find_named
 from p2p_sim.population.digits_and_adult import RandomSplit
 from p2p_sim.population.features import (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError, shortened
+from p2p_sim.base import InputError, shortened
 from p2p_sim.population.table_numbers import PLAIN, Convention, days, is_number, looks_like_data
 
 if TYPE_CHECKING:

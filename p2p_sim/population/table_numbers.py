@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 
 if TYPE_CHECKING:
     import pandas as pd

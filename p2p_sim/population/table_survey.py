@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base import InputError, count, shortened
 from p2p_sim.population.features import is_text, quoted
 from p2p_sim.population.table_file import (
     SEPARATORS,

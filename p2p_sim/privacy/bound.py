@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from p2p_sim.base.notebook_view import bound_text, card, count
+from p2p_sim.base import bound_text, card, count
 from p2p_sim.privacy.conditions import CLAIMED
 
 Adjacency = Literal["label", "example"]

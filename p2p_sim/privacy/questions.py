@@ -9,8 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from p2p_sim.base.errors import InputError, nearest
-from p2p_sim.base.streams import one_thread
+from p2p_sim.base import InputError, nearest, one_thread
 from p2p_sim.privacy import (
     Accountant,
     Coalition,
@@ -25,11 +24,9 @@ from p2p_sim.privacy import (
     local_epsilon,
 )
 from p2p_sim.privacy.bound import OBSERVERS
-from p2p_sim.privacy.exchange.majority_exchange import MajorityExchange, PluralityExchange, peer_weights
-from p2p_sim.privacy.exchange.observers import Observer
-from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated
-from p2p_sim.privacy.overlays.regular_overlay import LARGEST_DEGREE, RegularExchange
-from p2p_sim.privacy.rivals.majority_coalition import MajorityCoalition
+from p2p_sim.privacy.exchange import MajorityExchange, Observer, PluralityExchange, lemma9_stated, peer_weights
+from p2p_sim.privacy.overlays import LARGEST_DEGREE, RegularExchange
+from p2p_sim.privacy.rivals import MajorityCoalition
 from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 

@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from p2p_sim.base.errors import InputError
+from p2p_sim.base import InputError
 from p2p_sim.privacy import Accountant, PrivacyBound, local_epsilon
 from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
-from p2p_sim.privacy.exchange.best_peers import NO_ERROR, missed
-from p2p_sim.privacy.exchange.calibration import few_digits, smallest_flip_prob
-from p2p_sim.privacy.exchange.majority_kernel import MajorityKernel
-from p2p_sim.privacy.overlays.regular_overlay import RegularExchange, smallest_degree
+from p2p_sim.privacy.exchange import NO_ERROR, MajorityKernel, few_digits, missed, smallest_flip_prob
+from p2p_sim.privacy.overlays import RegularExchange, smallest_degree
 from p2p_sim.privacy.questions import RATED, Question, answering, largest_degree, observer_of, on_overlay, users_of
 from p2p_sim.privacy.randomized_response import local_flip_prob
 

@@ -4,7 +4,7 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING
 
-from p2p_sim.base.notebook_view import bound_text
+from p2p_sim.base import bound_text
 from p2p_sim.privacy.bound import PrivacyBound
 
 if TYPE_CHECKING:

@@ -8,12 +8,8 @@ from functools import lru_cache
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, worst_bound
 from p2p_sim.privacy.dominating_law import LossLaw
-from p2p_sim.privacy.exchange import many_clusters
-from p2p_sim.privacy.exchange.kary import KaryExchange
-from p2p_sim.privacy.exchange.label_exchange import LabelExchange
-from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
-from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
-from p2p_sim.privacy.overlays.realised_network import CappedFetch
+from p2p_sim.privacy.exchange import ClusterExchange, KaryExchange, LabelExchange, many_clusters
+from p2p_sim.privacy.overlays import CappedFetch, FetchDistribution
 from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 

@@ -1,8 +1,7 @@
 """Facts and warnings about a scenario before it runs: its own data, and settings that are likely mistakes."""
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.notebook_view import count
-from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
+from p2p_sim.base import InputError, count
+from p2p_sim.mechanisms import ProtocolConfig
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.run import prepare
 

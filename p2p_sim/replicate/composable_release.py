@@ -3,10 +3,8 @@
 import math
 from pathlib import Path
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.composition import RunRelease
-from p2p_sim.privacy.stated_accountants import OnePoint
+from p2p_sim.base import InputError
+from p2p_sim.privacy import OnePoint, PrivacyBound, RunRelease
 from p2p_sim.replicate.replicate import Replicate, count_of, optional_path, scenario_of
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario

@@ -1,11 +1,9 @@
 """The evidence of accuracy in released labels, and whether their law is known."""
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.adversaries import NOBODY
-from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.noise_law import Evidence
-from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.population.population import Population
+from p2p_sim.base import InputError
+from p2p_sim.exchange import NOBODY
+from p2p_sim.mechanisms import Deployment, Evidence, Outcome
+from p2p_sim.population import Population
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
 

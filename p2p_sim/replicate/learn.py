@@ -9,26 +9,48 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
-from p2p_sim.base.checked_values import described, is_array, misfit, require
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import LEARNERS, MECHANISMS, Offer, maker_of, method_of, offer_of
-from p2p_sim.learning.histogram import density_figures
-from p2p_sim.learning.learner import Counted, Received, ValueLearner, one_hot
-from p2p_sim.learning.metrics import Predicted, Risk, by_group, exchange_floor, measured, predict
-from p2p_sim.learning.ridge import LinearValues, value_figures, value_floor
-from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.noise_law import NoiseLaw
-from p2p_sim.mechanisms.outcome import (
+from p2p_sim.base import (
+    LEARNERS,
+    MECHANISMS,
+    InputError,
+    Offer,
+    described,
+    is_array,
+    maker_of,
+    method_of,
+    misfit,
+    offer_of,
+    require,
+)
+from p2p_sim.learning import (
+    Counted,
+    LinearValues,
+    Predicted,
+    Received,
+    Risk,
+    ValueLearner,
+    by_group,
+    density_figures,
+    exchange_floor,
+    measured,
+    one_hot,
+    predict,
+    value_figures,
+    value_floor,
+)
+from p2p_sim.mechanisms import (
     ByCluster,
     DensityRelease,
+    Deployment,
     LabelRelease,
     ModelRelease,
+    NoiseLaw,
     Outcome,
     Predictor,
+    ProtocolMechanism,
     Tally,
 )
-from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
-from p2p_sim.population.population import People, Population
+from p2p_sim.population import People, Population
 from p2p_sim.replicate.replicate import KEPT, Replicate
 
 _OFF = 1e-3

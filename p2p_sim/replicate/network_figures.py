@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from p2p_sim.base.whole_files import directory_made, in_place_of, writing
-from p2p_sim.exchange.transcript import KIND_NAMES, REPLY
-from p2p_sim.network.overlay import Overlay
+from p2p_sim.base import directory_made, in_place_of, writing
+from p2p_sim.exchange import KIND_NAMES, REPLY
+from p2p_sim.network import Overlay
 from p2p_sim.replicate.observed_network import Bools, Counts, ObservedNetwork
 
 MOST_DRAWN = 400
@@ -68,7 +68,7 @@ def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
     Each figure is written whole or not at all.
     """
     from p2p_sim.figures import message_times as figures
-    from p2p_sim.figures.epsilons import plot_epsilon, plot_overlay
+    from p2p_sim.figures import plot_epsilon, plot_overlay
 
     m, caption = network.messages, f"{network.name}, replicate {network.replicate}"
     times = {name: m.time_s[m.kind == kind] for kind, name in KIND_NAMES.items()}

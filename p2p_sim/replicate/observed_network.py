@@ -8,16 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.whole_files import no_directory
-from p2p_sim.exchange.peers import ONE_PEER
-from p2p_sim.exchange.transcript import LEARNER, REPLY, REQUEST, SUBMISSION, Messages, MessageTrace
-from p2p_sim.mechanisms.exchange_accounting import user_epsilons
-from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism, exchange_of
-from p2p_sim.mechanisms.protocol_mechanism import ProtocolMechanism
-from p2p_sim.network.overlay import Overlay
-from p2p_sim.privacy.bound import PrivacyBound, worst_bound
-from p2p_sim.privacy.statement_record import whole
+from p2p_sim.base import InputError, no_directory
+from p2p_sim.exchange import LEARNER, ONE_PEER, REPLY, REQUEST, SUBMISSION, Messages, MessageTrace
+from p2p_sim.mechanisms import LabelExchangeMechanism, ProtocolMechanism, exchange_of, user_epsilons
+from p2p_sim.network import Overlay
+from p2p_sim.privacy import PrivacyBound, whole, worst_bound
 from p2p_sim.replicate import row
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.row import Row

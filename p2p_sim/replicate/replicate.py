@@ -13,16 +13,9 @@ from typing import Any
 
 from cachetools import LRUCache, cached
 
-from p2p_sim.base.errors import InputError, is_a, path_of
-from p2p_sim.base.streams import BLOCK, Streams
-from p2p_sim.exchange.adversaries import NOBODY
-from p2p_sim.exchange.peers import ONE_PEER
-from p2p_sim.population.build import build_population
-from p2p_sim.population.clustering import GivenClusters
-from p2p_sim.population.data_files import checksum
-from p2p_sim.population.measured_groups import CLUSTER_SIZE
-from p2p_sim.population.population import Population
-from p2p_sim.population.synthetic import SyntheticConfig
+from p2p_sim.base import BLOCK, InputError, Streams, is_a, path_of
+from p2p_sim.exchange import NOBODY, ONE_PEER
+from p2p_sim.population import CLUSTER_SIZE, GivenClusters, Population, SyntheticConfig, build_population, checksum
 from p2p_sim.scenario import Scenario, load_scenario
 
 KEPT = 2**27

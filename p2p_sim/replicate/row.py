@@ -9,20 +9,21 @@ import numpy as np
 from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
-from p2p_sim.base.checked_values import require
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import maker_of, method_of
-from p2p_sim.exchange.exchange_run import Arrivals, Traffic
-from p2p_sim.learning.learner import one_hot
-from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.metrics import Risk, population_heterogeneity
-from p2p_sim.mechanisms.deployment import STATEMENTS, Accounted, Deployment
-from p2p_sim.mechanisms.outcome import LabelRelease, OrganisationFacts, Outcome, Predictor, Tally
-from p2p_sim.population.population import Examples, People, Population
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.dominating_law import LossLaw
-from p2p_sim.privacy.guessing_advantage import advantages, local_advantage
-from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.base import InputError, maker_of, method_of, require
+from p2p_sim.exchange import Arrivals, Traffic
+from p2p_sim.learning import LogisticRegressionConfig, Risk, one_hot, population_heterogeneity
+from p2p_sim.mechanisms import (
+    STATEMENTS,
+    Accounted,
+    Deployment,
+    LabelRelease,
+    OrganisationFacts,
+    Outcome,
+    Predictor,
+    Tally,
+)
+from p2p_sim.population import Examples, People, Population
+from p2p_sim.privacy import LossLaw, PrivacyBound, Terms, advantages, local_advantage
 from p2p_sim.replicate.learn import LearnedModel
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import MODEL_VERSION, OWN_COLUMNS, Scenario

@@ -8,21 +8,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from p2p_sim.base.errors import InputError, RunFailed, axes_of_matplotlib
-from p2p_sim.base.notebook_view import bound_text, card, count
-from p2p_sim.base.streams import one_thread
-from p2p_sim.exchange.transcript import Transcript
-from p2p_sim.learning.learner import probabilities_of
-from p2p_sim.learning.metrics import population_heterogeneity
-from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
-from p2p_sim.mechanisms.deployment import Accounted, Deployment, Setup
-from p2p_sim.mechanisms.outcome import DensityRelease, Outcome, Predictor, Release
-from p2p_sim.network.network_config import Network
-from p2p_sim.network.overlay_graph import cluster_of
-from p2p_sim.population.population import People, Population
+from p2p_sim.base import InputError, RunFailed, axes_of_matplotlib, bound_text, card, count, one_thread
+from p2p_sim.exchange import Transcript
+from p2p_sim.learning import AccuracyEstimate, population_heterogeneity, probabilities_of, validated
+from p2p_sim.mechanisms import Accounted, DensityRelease, Deployment, Outcome, Predictor, Release, Setup
+from p2p_sim.network import Network, cluster_of
+from p2p_sim.population import People, Population
+from p2p_sim.privacy import PrivacyBound, Terms
 from p2p_sim.privacy import statement_record as record
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.statement_record import Terms
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learn
 from p2p_sim.replicate.replicate import Replicate, check_memory, count_of, optional_path, scenario_of
@@ -154,8 +147,7 @@ class Result:
         """
         import pandas as pd
 
-        from p2p_sim.figures.privacy_utility import draw_privacy_utility
-        from p2p_sim.figures.style import legend_inside, on_axes
+        from p2p_sim.figures import draw_privacy_utility, legend_inside, on_axes
 
         with on_axes(axes_of_matplotlib("ax", ax)) as axes:
             draw_privacy_utility(axes, pd.DataFrame([self.row]))
@@ -185,7 +177,7 @@ def run(
     """
     import pandas as pd
 
-    from p2p_sim.measures.point_means import derived
+    from p2p_sim.measures import derived
 
     chosen = scenario_of(scenario)
     case = Replicate(chosen, count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))

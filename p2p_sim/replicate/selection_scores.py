@@ -6,13 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.learning.learner import probabilities_of
-from p2p_sim.learning.released_accuracy import AccuracyEstimate, validated
-from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.outcome import Outcome, Predictor
-from p2p_sim.network.overlay_graph import cluster_of
-from p2p_sim.population.population import Population
+from p2p_sim.base import InputError
+from p2p_sim.learning import AccuracyEstimate, probabilities_of, validated
+from p2p_sim.mechanisms import Deployment, Outcome, Predictor
+from p2p_sim.network import cluster_of
+from p2p_sim.population import Population
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learned_from
 from p2p_sim.replicate.replicate import Replicate

@@ -7,16 +7,11 @@ from typing import Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.base.streams import one_thread
-from p2p_sim.exchange.exchange_run import Arrivals, Traffic
-from p2p_sim.exchange.network_record import NetworkRecord
-from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.outcome import Outcome, Tally
-from p2p_sim.network.network_config import Network
-from p2p_sim.population.build import draw_people
-from p2p_sim.population.clustering import GivenClusters
-from p2p_sim.population.population import People
-from p2p_sim.population.synthetic import DrawnPeople, SyntheticConfig
+from p2p_sim.base import one_thread
+from p2p_sim.exchange import Arrivals, NetworkRecord, Traffic
+from p2p_sim.mechanisms import Deployment, Outcome, Tally
+from p2p_sim.network import Network
+from p2p_sim.population import DrawnPeople, GivenClusters, People, SyntheticConfig, draw_people
 from p2p_sim.replicate.replicate import Replicate, check_memory, streams
 from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import exchange, measure, set_up

@@ -12,9 +12,8 @@ from xml.etree import ElementTree
 import pandas as pd
 from matplotlib import rc_context
 
-from p2p_sim.base.notebook_view import count
-from p2p_sim.figures.column_labels import long, pairs, short
-from p2p_sim.figures.point_series import (
+from p2p_sim.base import count
+from p2p_sim.figures import (
     BASELINES,
     REFERENCES,
     View,
@@ -24,13 +23,16 @@ from p2p_sim.figures.point_series import (
     caption,
     drawable,
     facets_of,
+    long,
+    pairs,
     reference_of,
     reference_text,
     series,
+    short,
+    statements,
     wants_log,
 )
-from p2p_sim.figures.privacy_utility import statements
-from p2p_sim.measures.point_means import HIGH, LOW, is_privacy, points, quality
+from p2p_sim.measures import HIGH, LOW, is_privacy, points, quality
 from p2p_sim.report.columns import LONGEST_CELL, plain, with_interval
 from p2p_sim.report.privacy_statement import rounded_down, rounded_up
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from p2p_sim.base.notebook_view import count
-from p2p_sim.measures.point_means import POINT, REPLICATE, points
+from p2p_sim.base import count
+from p2p_sim.measures import POINT, REPLICATE, points
 
 LONGEST_CELL = 80
 """Characters of a label that are shown."""

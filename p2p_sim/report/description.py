@@ -6,11 +6,9 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from p2p_sim.base.notebook_view import count
-from p2p_sim.figures.column_labels import loss_text, short
-from p2p_sim.figures.point_series import count_range
-from p2p_sim.measures.baseline import points_not_above, warnings_of
-from p2p_sim.measures.point_means import HIGH, LOW, quality
+from p2p_sim.base import count
+from p2p_sim.figures import count_range, loss_text, short
+from p2p_sim.measures import HIGH, LOW, points_not_above, quality, warnings_of
 from p2p_sim.report.columns import MeanText, number, plain, span, with_interval
 from p2p_sim.report.privacy_statement import Mechanisms, rounded_up
 

@@ -15,8 +15,8 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from p2p_sim.base.notebook_view import count
-from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.base import count
+from p2p_sim.privacy import Terms
 from p2p_sim.report.charts import Chart, embedded
 from p2p_sim.report.columns import Failure, choices, plain, standing, with_failures
 from p2p_sim.report.description import key_figures, learned_nothing, subtitle, unfinished, what_was_run

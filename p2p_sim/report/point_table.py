@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from p2p_sim.figures.column_labels import loss_text, readable, short
-from p2p_sim.measures.group_gaps import ACCURACY, LOSS, REFERENCE_ACCURACY, SHARE, groups_of
-from p2p_sim.measures.point_means import HIGH, LOW
+from p2p_sim.figures import loss_text, readable, short
+from p2p_sim.measures import ACCURACY, HIGH, LOSS, LOW, REFERENCE_ACCURACY, SHARE, groups_of
 from p2p_sim.report.columns import decimals, number, plain, with_interval
 from p2p_sim.report.privacy_statement import rounded_up
 

@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from p2p_sim.base.notebook_view import count, four_digits
-from p2p_sim.measures.point_means import POINT
-from p2p_sim.measures.privacy_sentences import DOMINATED, NEAR_LOCAL, adds_little, adds_nothing, population, sentences
-from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.base import count, four_digits
+from p2p_sim.measures import DOMINATED, NEAR_LOCAL, POINT, adds_little, adds_nothing, population, sentences
+from p2p_sim.privacy import Terms
 from p2p_sim.report.columns import choices, number, plain, span, worst_bases
 
 OBSERVERS = (

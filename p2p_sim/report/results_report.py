@@ -8,20 +8,26 @@ from xml.etree.ElementTree import ParseError
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.plugins import member
-from p2p_sim.base.whole_files import write_whole
-from p2p_sim.figures.column_labels import short
-from p2p_sim.figures.point_series import count_range, reference_text
-from p2p_sim.measures.point_means import points, quality
-from p2p_sim.mechanisms.mechanism import MechanismBase
+from p2p_sim.base import InputError, member, write_whole
+from p2p_sim.figures import count_range, reference_text, short
+from p2p_sim.measures import points, quality
+from p2p_sim.mechanisms import MechanismBase
 from p2p_sim.report.columns import NEEDED, NUMBERS, choices
 from p2p_sim.report.point_table import FIGURES, MORE
-from p2p_sim.results.figure_request import FigureRequest, request_of, view_of
-from p2p_sim.results.plots import draw, titles
-from p2p_sim.results.results_directory import Results, read_results
-from p2p_sim.results.rows import FAILURES, ROWS, read_manifest
-from p2p_sim.results.statements import read_lines, read_terms
+from p2p_sim.results import (
+    FAILURES,
+    ROWS,
+    FigureRequest,
+    Results,
+    draw,
+    read_lines,
+    read_manifest,
+    read_results,
+    read_terms,
+    request_of,
+    titles,
+    view_of,
+)
 from p2p_sim.scenario import MechanismConfig
 
 if TYPE_CHECKING:
@@ -84,7 +90,7 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
 
 def _pictures(results: Results) -> "list[Picture]":
     """The figures of the report: of a run one, of a sweep those that its file names, else the usual three."""
-    from p2p_sim.figures.privacy_utility import plot_privacy_utility
+    from p2p_sim.figures import plot_privacy_utility
     from p2p_sim.report.charts import run_chart
 
     column = quality(results.rows)

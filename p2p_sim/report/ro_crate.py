@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from p2p_sim.base import write_whole, writing
 from p2p_sim.base.packages import PACKAGE
-from p2p_sim.base.whole_files import write_whole, writing
-from p2p_sim.results.results_directory import described
-from p2p_sim.results.rows import MANIFEST, read_manifest
-from p2p_sim.sweeps.catalogue import PROJECT, references
+from p2p_sim.results import MANIFEST, described, read_manifest
+from p2p_sim.sweeps import PROJECT, references
 
 CRATE = "ro-crate-metadata.json"
 VERSION = "https://w3id.org/ro/crate/1.1"

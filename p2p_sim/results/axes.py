@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError, axes_of_matplotlib, is_a
-from p2p_sim.figures.column_labels import short
-from p2p_sim.figures.style import legend_below, legend_inside, on_axes
-from p2p_sim.figures.sweep_lines import draw_lines
-from p2p_sim.measures.point_means import POINT, REPLICATE, points
+from p2p_sim.base import InputError, axes_of_matplotlib, is_a
+from p2p_sim.figures import draw_lines, legend_below, legend_inside, on_axes, short
+from p2p_sim.measures import POINT, REPLICATE, points
 from p2p_sim.results.figure_request import FigureRequest, view_of
 from p2p_sim.results.plots import titles
 from p2p_sim.results.results_directory import Results, read_results

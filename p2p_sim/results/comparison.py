@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.toml import value_at
-from p2p_sim.measures.point_means import POINT, REPLICATE, Difference, differences, tidy
+from p2p_sim.base import InputError, value_at
+from p2p_sim.measures import POINT, REPLICATE, Difference, differences, tidy
 from p2p_sim.results.results_directory import Results, check_column, read_results
 
 DEFAULT = ("excess_risk", "error_rate", "half_l1", "epsilon_upper")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from p2p_sim.measures.point_means import derived
+from p2p_sim.measures import derived
 from p2p_sim.results import rows
 
 

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.figures.point_series import View, is_number, series
-from p2p_sim.figures.sweep_lines import MOST_FACETS, MOST_SERIES
-from p2p_sim.measures.point_means import HIGH, LOW, POINT, is_privacy, quality
+from p2p_sim.base import InputError
+from p2p_sim.figures import MOST_FACETS, MOST_SERIES, View, is_number, series
+from p2p_sim.measures import HIGH, LOW, POINT, is_privacy, quality
 from p2p_sim.results.results_directory import Results, check_column
 
 FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "min_cluster_size", "max_cluster_size")

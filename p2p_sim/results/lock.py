@@ -7,8 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.whole_files import directory_made
+from p2p_sim.base import InputError, directory_made
 
 if sys.platform == "win32":
     import msvcrt

@@ -7,14 +7,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.streams import Streams
-from p2p_sim.base.whole_files import in_place_of
-from p2p_sim.figures.column_labels import SAME, pairs, short
-from p2p_sim.figures.point_series import View, is_number, series
-from p2p_sim.figures.sweep_lines import FLOOR, plot_fit, plot_lines
-from p2p_sim.measures.point_means import POINT, by_replicate, points
-from p2p_sim.measures.scaling import Estimate, fit_forms, log_log_slope
+from p2p_sim.base import InputError, Streams, in_place_of
+from p2p_sim.figures import FLOOR, SAME, View, is_number, pairs, plot_fit, plot_lines, series, short
+from p2p_sim.measures import POINT, Estimate, by_replicate, fit_forms, log_log_slope, points
 from p2p_sim.results.figure_request import FIT_X, Chosen, FigureRequest, covered, filled, lines_of, request_of
 from p2p_sim.results.results_directory import Results, read_results
 from p2p_sim.results.rows import load_results
@@ -128,7 +123,7 @@ def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -
 
 
 def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    from p2p_sim.figures.heat_map import plot_heat
+    from p2p_sim.figures import plot_heat
 
     heat = str(request.heat)
     check_heat(request, results, table)

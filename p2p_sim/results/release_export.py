@@ -9,12 +9,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.whole_files import in_place_of, writing
-from p2p_sim.base.written_values import without_formulas
-from p2p_sim.exchange.transcript import KIND_NAMES
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.run import exchange
+from p2p_sim.base import InputError, in_place_of, without_formulas, writing
+from p2p_sim.exchange import KIND_NAMES
+from p2p_sim.replicate import Replicate, exchange
 from p2p_sim.scenario import Scenario
 
 FORMATS = (".csv", ".parquet", ".npz")

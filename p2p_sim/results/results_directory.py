@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError, nearest
+from p2p_sim.base import InputError, nearest
 from p2p_sim.results.rows import MANIFEST, ROWS, load_results, read_manifest, read_rows
 
 NUMBERS = (

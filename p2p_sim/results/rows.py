@@ -14,20 +14,20 @@ from typing import IO, Any, NamedTuple
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError, path_of
-from p2p_sim.base.packages import version
-from p2p_sim.base.whole_files import (
+from p2p_sim.base import (
+    InputError,
     append_jsonl,
     in_place_of,
     no_directory,
     partial_of,
+    path_of,
     repair_jsonl,
+    version,
     write_whole,
     writing,
 )
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.statement_record import Terms, identifier, statement_of
-from p2p_sim.replicate.row import Row
+from p2p_sim.privacy import PrivacyBound, Terms, identifier, statement_of
+from p2p_sim.replicate import Row
 from p2p_sim.results.lock import LOCK, locked
 from p2p_sim.results.statements import STATEMENTS, read_terms, write_terms
 from p2p_sim.scenario import MODEL_VERSION, Scenario

@@ -6,9 +6,8 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError, shortened
-from p2p_sim.base.whole_files import write_whole
-from p2p_sim.privacy.statement_record import Terms, identifier
+from p2p_sim.base import InputError, shortened, write_whole
+from p2p_sim.privacy import Terms, identifier
 
 STATEMENTS = "statements.jsonl"
 

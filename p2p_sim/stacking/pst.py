@@ -10,8 +10,8 @@ from typing import Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.rivals.objective_perturbation import ObjectivePerturbation, calibrate_perturbation
+from p2p_sim.privacy import PrivacyBound
+from p2p_sim.privacy.rivals import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.clipped_rows import (
     FeatureGroups,
     Floats,

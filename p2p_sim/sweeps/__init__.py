@@ -1,1 +1,5 @@
 """Many experiments: expand axes, run in parallel, keep every finished row."""
+
+from p2p_sim.base.late_names import late
+
+__getattr__, __dir__, __all__ = late(__name__, __file__)

@@ -10,12 +10,22 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.packages import url, version
-from p2p_sim.base.shipped_files import EXAMPLES, SWEEPS, find_scenario, installed, plug_in_of, shipped
-from p2p_sim.base.toml import read_toml, set_key
-from p2p_sim.population.data_sets import check, data_set, data_sets
-from p2p_sim.replicate.replicate import data_directory
+from p2p_sim.base import (
+    EXAMPLES,
+    SWEEPS,
+    InputError,
+    find_scenario,
+    installed,
+    plug_in_of,
+    read_toml,
+    set_key,
+    shipped,
+    url,
+    version,
+)
+from p2p_sim.population import check, data_set
+from p2p_sim.population.data_sets import data_sets
+from p2p_sim.replicate import data_directory
 
 if TYPE_CHECKING:
     from p2p_sim.scenario import Scenario

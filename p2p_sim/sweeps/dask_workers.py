@@ -13,8 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from p2p_sim.base.errors import InputError, RunFailed, needs
-from p2p_sim.base.packages import version
+from p2p_sim.base import InputError, RunFailed, needs, version
 from p2p_sim.scenario import MODEL_VERSION
 from p2p_sim.sweeps.tasks import Batch, Done, Perform, TaskQueue, one_line, sent
 
@@ -29,7 +28,8 @@ class OtherModelError(Exception):
 def versions() -> Versions:
     """The versions in this process on which rows may depend; imports the simulator, so that no task waits for that."""
     import p2p_sim.replicate.run  # noqa: F401
-    from p2p_sim.base.plugins import codes, packages
+    from p2p_sim.base import codes
+    from p2p_sim.base.plugins import packages
     from p2p_sim.scenario import MODEL_VERSION
 
     return {

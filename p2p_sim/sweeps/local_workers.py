@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 
-from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base import InputError, RunFailed
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, TaskQueue, sent
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")

@@ -12,12 +12,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from p2p_sim.base.configuration import refusal
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.notebook_view import count
-from p2p_sim.base.shipped_files import find_scenario
-from p2p_sim.base.toml import EITHER, check_either, drop_key, parse_overrides, read_toml, set_key, value_at
-from p2p_sim.replicate.replicate import Replicate
+from p2p_sim.base import (
+    EITHER,
+    InputError,
+    check_either,
+    count,
+    drop_key,
+    find_scenario,
+    parse_overrides,
+    read_toml,
+    refusal,
+    set_key,
+    value_at,
+)
+from p2p_sim.replicate import Replicate
 from p2p_sim.scenario import MODEL_VERSION, Scenario, load_scenario
 from p2p_sim.sweeps.sweep_file import MOST_POINTS, Axis, Plot, SweepFile
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from p2p_sim.base.whole_files import in_place_of, writing
-from p2p_sim.measures.point_means import derived
-from p2p_sim.replicate.replicate import count_of, optional_path, scenario_of
+from p2p_sim.base import in_place_of, writing
+from p2p_sim.measures import derived
+from p2p_sim.replicate import count_of, optional_path, scenario_of
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.local_workers import at_a_time
 from p2p_sim.sweeps.plan import SweepPlan
@@ -43,7 +43,7 @@ def run_point(
     plan = SweepPlan(scenario.name, scenario, (), scenario.replicates, data_dir=data_dir)
 
     def finish(directory: Path, rows: pd.DataFrame) -> None:
-        from p2p_sim.figures.privacy_utility import plot_privacy_utility  # beside the workers, not before them
+        from p2p_sim.figures import plot_privacy_utility
 
         with writing(directory), in_place_of(directory / FIGURE) as partial:
             plot_privacy_utility(rows, scenario.name, partial)

@@ -11,14 +11,11 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.notebook_view import count
-from p2p_sim.measures.point_means import derived
-from p2p_sim.privacy.statement_record import Terms, merged
-from p2p_sim.replicate.replicate import count_of, default_directory, optional_path, scenario_of
-from p2p_sim.replicate.row import Row
-from p2p_sim.results.rows import FAILURES, ROWS, write_manifest
-from p2p_sim.results.statements import read_terms
+from p2p_sim.base import InputError, RunFailed, count
+from p2p_sim.measures import derived
+from p2p_sim.privacy import Terms, merged
+from p2p_sim.replicate import Row, count_of, default_directory, optional_path, scenario_of
+from p2p_sim.results import FAILURES, ROWS, read_terms, write_manifest
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.plan import SweepPlan, make_plan
 from p2p_sim.sweeps.session import Session, open_session, warn

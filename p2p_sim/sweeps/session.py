@@ -10,11 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.errors import InputError, RunFailed
+from p2p_sim.base import InputError, RunFailed
+from p2p_sim.replicate import Replicate, Row
 from p2p_sim.replicate.advice import advice
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.row import Row
-from p2p_sim.results.rows import Store, open_store
+from p2p_sim.results import Store, open_store
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task
 

@@ -9,12 +9,19 @@ from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from typing import cast
 
-from p2p_sim.base.streams import one_thread
-from p2p_sim.mechanisms.outcome import Outcome
-from p2p_sim.replicate.replicate import streams
-from p2p_sim.replicate.row import StatedRow
-from p2p_sim.replicate.run import Prepared, measure, prepare
-from p2p_sim.replicate.streamed import Streamed, exchange_streamed, measure_streamed, prepare_streamed
+from p2p_sim.base import one_thread
+from p2p_sim.mechanisms import Outcome
+from p2p_sim.replicate import (
+    Prepared,
+    StatedRow,
+    Streamed,
+    exchange_streamed,
+    measure,
+    measure_streamed,
+    prepare,
+    prepare_streamed,
+    streams,
+)
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Task, attempt
 
 PARTS_PER_WORKER = 2

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
-from p2p_sim.base.configuration import Config, refusal
-from p2p_sim.base.errors import InputError, is_a
+from p2p_sim.base import Config, InputError, is_a, refusal
 
 MOST_POINTS = 1_000_000
 """Points of a sweep, and values of an axis, at most."""

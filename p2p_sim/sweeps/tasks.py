@@ -12,12 +12,11 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from p2p_sim.base.errors import InputError, RunFailed
-from p2p_sim.base.plugins import plug_in_failure, plug_in_fault
-from p2p_sim.privacy.statement_record import Terms
+from p2p_sim.base import InputError, RunFailed, plug_in_failure, plug_in_fault
+from p2p_sim.privacy import Terms
 
 if TYPE_CHECKING:
-    from p2p_sim.replicate.replicate import Replicate
+    from p2p_sim.replicate import Replicate
     from p2p_sim.scenario import Scenario
 
 
@@ -48,7 +47,7 @@ class Task:
         Raises:
             RunFailed: it uses plug-ins whose code is not the same here.
         """
-        from p2p_sim.replicate.replicate import Replicate
+        from p2p_sim.replicate import Replicate
 
         scenario = _scenario(self.scenario, self.folder)
         case = Replicate(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
@@ -107,7 +106,7 @@ class Executor(Protocol):
 
 def perform(batch: Batch) -> list[Done]:
     """Run tasks one after another; an error becomes one line."""
-    from p2p_sim.replicate.streamed import row_alone
+    from p2p_sim.replicate import row_alone
 
     return [attempt(task, lambda task: row_alone(task.case)) for task in batch]
 

@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.replicate.holdout_score import check_law_known
-from p2p_sim.replicate.selection_scores import LOWER, VALUE
+from p2p_sim.base import InputError
+from p2p_sim.replicate import LOWER, VALUE, check_law_known
 from p2p_sim.scenario import Scenario
 
 SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from p2p_sim.base.errors import InputError, needs
-from p2p_sim.base.whole_files import repair_jsonl
+from p2p_sim.base import InputError, needs, repair_jsonl
 from p2p_sim.tuning.search_space import Dimension, Settings, Space
 
 if TYPE_CHECKING:

@@ -12,22 +12,14 @@ from pathlib import Path
 import numpy as np
 from cachetools import LRUCache, cached
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.mechanisms.deployment import Setup
-from p2p_sim.mechanisms.outcome import Outcome, Tally
-from p2p_sim.privacy.accountant import Accountant
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.composition import Composition
-from p2p_sim.privacy.rivals.noisy_score import NoisyScore
-from p2p_sim.privacy.rivals.private_selection import Selection
-from p2p_sim.privacy.rivals.selection_run_laws import RunLaw, TruncatedNegativeBinomial
-from p2p_sim.privacy.worst_of_several import WorstOf
-from p2p_sim.replicate.replicate import Replicate
-from p2p_sim.replicate.selection_scores import PRIVATE, row_scored
-from p2p_sim.results.rows import read_rows
+from p2p_sim.base import InputError
+from p2p_sim.mechanisms import Outcome, Setup, Tally
+from p2p_sim.privacy import Accountant, Composition, PrivacyBound, WorstOf
+from p2p_sim.privacy.rivals import NoisyScore, RunLaw, Selection, TruncatedNegativeBinomial
+from p2p_sim.replicate import PRIVATE, Replicate, row_scored
+from p2p_sim.results import read_rows
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.session import Session, warn
-from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, attempt, perform
+from p2p_sim.sweeps import Batch, Done, Executor, Perform, Serial, Session, Task, attempt, perform, warn
 from p2p_sim.tuning.goal import Measured
 from p2p_sim.tuning.optuna_study import Trial
 from p2p_sim.tuning.run_search import Report, Tuned

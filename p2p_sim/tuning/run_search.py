@@ -8,14 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.notebook_view import count
-from p2p_sim.base.toml import EITHER
-from p2p_sim.replicate.selection_scores import row_judged
-from p2p_sim.results.rows import Store
+from p2p_sim.base import EITHER, InputError, count
+from p2p_sim.replicate import row_judged
+from p2p_sim.results import Store
 from p2p_sim.scenario import Scenario
-from p2p_sim.sweeps.session import warn
-from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, attempt, perform
+from p2p_sim.sweeps import Batch, Done, Executor, Perform, Serial, attempt, perform, warn
 from p2p_sim.tuning.goal import Goal, Measured, check_goal, check_look
 from p2p_sim.tuning.optuna_study import JOURNAL, Trial, Trials
 from p2p_sim.tuning.search import Search, best, nearest

@@ -7,12 +7,10 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base.errors import RunFailed
-from p2p_sim.base.whole_files import in_place_of, write_whole, writing
-from p2p_sim.base.written_values import without_formulas
-from p2p_sim.exchange.adversaries import NOBODY
-from p2p_sim.replicate.row import Row
-from p2p_sim.report.scenario_listing import toml
+from p2p_sim.base import RunFailed, in_place_of, without_formulas, write_whole, writing
+from p2p_sim.exchange import NOBODY
+from p2p_sim.replicate import Row
+from p2p_sim.report import toml
 from p2p_sim.scenario import Scenario, load_scenario
 from p2p_sim.tuning.goal import COSTS, SCORES, Goal, Measured
 from p2p_sim.tuning.optuna_study import Trial
@@ -75,7 +73,7 @@ def write_outcome(
     Args:
         measured: as for `trials_table`. best: the setting that meets the goal, if one does.
     """
-    from p2p_sim.figures.privacy_utility import plot_search
+    from p2p_sim.figures import plot_search
 
     goal, look = tuning.goal, tuning.look
     table = trials_table(trials, measured, goal, look)

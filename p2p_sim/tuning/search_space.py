@@ -9,9 +9,7 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from p2p_sim.base.configuration import Config, refusal
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.toml import EITHER, read_toml, value_at
+from p2p_sim.base import EITHER, Config, InputError, read_toml, refusal, value_at
 from p2p_sim.scenario import Scenario
 
 Settings = dict[str, Any]

@@ -8,14 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.toml import EITHER, drop_key
-from p2p_sim.replicate.replicate import Replicate, default_directory
-from p2p_sim.replicate.row import Row
-from p2p_sim.results.rows import read_rows, write_manifest
+from p2p_sim.base import EITHER, InputError, drop_key
+from p2p_sim.replicate import Replicate, Row, default_directory
+from p2p_sim.results import read_rows, write_manifest
 from p2p_sim.scenario import MODEL_VERSION, Scenario
-from p2p_sim.sweeps.session import Session, open_session
-from p2p_sim.sweeps.tasks import Done, Executor, Perform, Task, perform
+from p2p_sim.sweeps import Done, Executor, Perform, Session, Task, open_session, perform
 from p2p_sim.tuning.goal import Goal
 from p2p_sim.tuning.optuna_study import Trial
 from p2p_sim.tuning.search import ByReplicate

@@ -44,7 +44,7 @@ def test_users_who_often_ask_themselves_are_caught(engine, monkeypatch):
 
     def leaking(self, users, attempt, times):
         peers = again(self, users, attempt, times)
-        leaks = self._streams.uniforms("planted", self._shard.index).at(users) < 0.3
+        leaks = self.streams.uniforms("planted", self.shard.index).at(users) < 0.3
         return np.where(leaks, users, peers).astype(peers.dtype)
 
     assert audit(scenario(3, engine), trials=6_000, cluster_size=40).passed

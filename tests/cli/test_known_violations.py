@@ -261,7 +261,7 @@ def own_labels(monkeypatch):
 
     def first(self, rng, start, stop):
         peer = honest(self, rng, start, stop)
-        own = np.random.default_rng([self._streams.seed, self._streams.replicate, start]).random(stop - start) < 0.25
+        own = np.random.default_rng([self.streams.seed, self.streams.replicate, start]).random(stop - start) < 0.25
         peer[own] = np.arange(start, stop, dtype=np.int32)[own]
         return peer
 

@@ -8,10 +8,9 @@ from rich.table import Table
 from rich.text import Text
 
 from p2p_sim.cli.printing.numbers import Output, Verbatim, at_least, at_most, number
-from p2p_sim.figures.column_labels import pairs
-from p2p_sim.measures.intervals import Mean
-from p2p_sim.measures.point_means import Difference
-from p2p_sim.results.comparison import Comparison
+from p2p_sim.figures import pairs
+from p2p_sim.measures import Difference, Mean
+from p2p_sim.results import Comparison
 
 ROUNDING = 1e-12
 """A difference below this share of the compared values is due to rounding."""

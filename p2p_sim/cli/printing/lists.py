@@ -6,10 +6,10 @@ from pathlib import Path
 
 from rich.table import Table
 
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base import count
 from p2p_sim.cli.printing.numbers import Output, say
-from p2p_sim.population.data_sets import Checked, DataSet
-from p2p_sim.sweeps.catalogue import DATA_SET, Entry, is_here, references
+from p2p_sim.population import Checked, DataSet
+from p2p_sim.sweeps import DATA_SET, Entry, is_here, references
 
 DataSetFiles = tuple[DataSet, list[Checked]]
 

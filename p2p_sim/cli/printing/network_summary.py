@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base import count
 from p2p_sim.cli.printing.numbers import ODDITIES, Line, Output, at_most, number, two_columns
-from p2p_sim.measures.summary import means
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.measures import means
+from p2p_sim.privacy import PrivacyBound
 
 
 def network_output(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> Output:

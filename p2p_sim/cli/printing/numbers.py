@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.measure import Measurement
 from rich.table import Table
 
-from p2p_sim.base.notebook_view import four_digits
-from p2p_sim.base.progress import console
-from p2p_sim.base.written_values import finite as finite
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.wording import EACH_NETWORK, promises, protects
+from p2p_sim.base import console, four_digits
+from p2p_sim.base import finite as finite
+from p2p_sim.privacy import EACH_NETWORK, PrivacyBound, promises, protects
 
 if TYPE_CHECKING:
     import pandas as pd

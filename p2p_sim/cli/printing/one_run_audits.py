@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.audit.model_attack import ModelAudit
-from p2p_sim.audit.one_run import RISES, SHOWN, TYPE_ONE, OneRunAudit
-from p2p_sim.base.errors import InputError
-from p2p_sim.base.notebook_view import count
+from p2p_sim.audit import RISES, SHOWN, TYPE_ONE, ModelAudit, OneRunAudit
+from p2p_sim.base import InputError, count
 from p2p_sim.cli.printing.numbers import Line, Output, at_least, at_most, two_columns
-from p2p_sim.privacy.bound import PrivacyBound
-from p2p_sim.privacy.statement_record import whole
+from p2p_sim.privacy import PrivacyBound, whole
 
 REALISED_MEAN = "mean over the targets, in the realised networks"
 COINS = {"label": "each label a fair coin", "row": "each whole row one of two by a fair coin"}
@@ -127,7 +124,7 @@ def draw_one_run(audit: object, path: Path) -> None:
     Raises:
         InputError: the audit was not an audit in one run.
     """
-    from p2p_sim.figures.epsilons import plot_attacked
+    from p2p_sim.figures import plot_attacked
 
     if not isinstance(audit, OneRunAudit):
         raise InputError("--figure: drawn for an audit in one run, of clusters above 30 users")

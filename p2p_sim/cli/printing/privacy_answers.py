@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from p2p_sim.base.notebook_view import count
+from p2p_sim.base import count
 from p2p_sim.cli.printing.numbers import Output, say, two_columns
-from p2p_sim.privacy.questions import Answer, Question
-from p2p_sim.privacy.statement_record import whole
-from p2p_sim.privacy.target_questions import Calibration, EnoughNeighbours, PeersComparison
-from p2p_sim.privacy.wording import ADDS_NOTHING, answer_lines, calibration_lines, gain, neighbour_lines, peers_lines
+from p2p_sim.privacy import (
+    ADDS_NOTHING,
+    Answer,
+    Calibration,
+    EnoughNeighbours,
+    PeersComparison,
+    Question,
+    answer_lines,
+    calibration_lines,
+    gain,
+    neighbour_lines,
+    peers_lines,
+    whole,
+)
 
 if TYPE_CHECKING:
     from p2p_sim.privacy.claims import Verdict

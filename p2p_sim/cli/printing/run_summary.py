@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from p2p_sim import Scenario
-from p2p_sim.base.notebook_view import count
-from p2p_sim.base.plugins import MECHANISMS, offer_of
+from p2p_sim.base import MECHANISMS, count, offer_of
 from p2p_sim.cli.printing.network_summary import message_lines
 from p2p_sim.cli.printing.numbers import (
     ODDITIES,
@@ -26,16 +25,22 @@ from p2p_sim.cli.printing.numbers import (
     worst_row,
 )
 from p2p_sim.cli.printing.utility_summary import measured, useful
-from p2p_sim.measures.baseline import warnings_of
-from p2p_sim.measures.privacy_sentences import DOMINATED, PAID, SHARES_KNOWN, adds_little, adds_nothing, sentences
-from p2p_sim.measures.summary import means, summarise, worst_epsilons
-from p2p_sim.mechanisms.label_exchange import LabelExchangeConfig
-from p2p_sim.mechanisms.protocol_mechanism import ProtocolConfig
-from p2p_sim.privacy.conditions import DECLARED
-from p2p_sim.privacy.statement_record import Terms, statement_of
-from p2p_sim.results.rows import MANIFEST, ROWS, TABLE
-from p2p_sim.sweeps.run_scenario import FIGURE
-from p2p_sim.sweeps.run_sweep import SweepResult
+from p2p_sim.measures import (
+    DOMINATED,
+    PAID,
+    SHARES_KNOWN,
+    adds_little,
+    adds_nothing,
+    means,
+    sentences,
+    summarise,
+    warnings_of,
+    worst_epsilons,
+)
+from p2p_sim.mechanisms import LabelExchangeConfig, ProtocolConfig
+from p2p_sim.privacy import DECLARED, Terms, statement_of
+from p2p_sim.results import MANIFEST, ROWS, TABLE
+from p2p_sim.sweeps import FIGURE, SweepResult
 
 PRINTED = (
     ("epsilon_paper", "  as the paper prints it"),

@@ -3,12 +3,8 @@
 from dataclasses import asdict
 from typing import Any
 
-from p2p_sim.audit.curator_attack import CuratorAudit
-from p2p_sim.audit.faulty_network_attack import RealisedAudit
-from p2p_sim.audit.model_attack import ModelAudit
-from p2p_sim.audit.one_run import OneRunAudit
-from p2p_sim.audit.small_exchange_attack import Audit
-from p2p_sim.base.notebook_view import count
+from p2p_sim.audit import Audit, CuratorAudit, ModelAudit, OneRunAudit, RealisedAudit
+from p2p_sim.base import count
 from p2p_sim.cli.printing.numbers import Line, at_least, at_most
 from p2p_sim.cli.printing.one_run_audits import (
     AuditOutput,
@@ -19,11 +15,8 @@ from p2p_sim.cli.printing.one_run_audits import (
     one_run_record,
     reported,
 )
-from p2p_sim.privacy.bound import REALISED, PrivacyBound
-from p2p_sim.privacy.conditions import INDEPENDENT_FETCHES, REALISED_CONDITIONS
-from p2p_sim.privacy.randomized_response import local_epsilon
-from p2p_sim.privacy.rivals.centralised import CURATOR_CONDITIONS, PURE
-from p2p_sim.privacy.statement_record import whole
+from p2p_sim.privacy import INDEPENDENT_FETCHES, REALISED, REALISED_CONDITIONS, PrivacyBound, local_epsilon, whole
+from p2p_sim.privacy.rivals import CURATOR_CONDITIONS, PURE
 
 AnyAudit = Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit
 REALISED_BASIS = "mean over the realised networks"

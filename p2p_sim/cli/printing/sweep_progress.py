@@ -4,15 +4,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from p2p_sim.base.notebook_view import count
-from p2p_sim.base.progress import progress_shown
+from p2p_sim.base import count, progress_shown
 from p2p_sim.cli.printing.numbers import more_on_disk, print_object, show, two_columns, worst_row
-from p2p_sim.measures.baseline import points_not_above
-from p2p_sim.privacy.statement_record import statement_of, whole
-from p2p_sim.results.rows import FAILURES, MANIFEST, ROWS, TABLE, Key
-from p2p_sim.results.statements import read_terms
-from p2p_sim.sweeps.plan import SweepPlan
-from p2p_sim.sweeps.run_sweep import Progress, Report, SweepResult
+from p2p_sim.measures import points_not_above
+from p2p_sim.privacy import statement_of, whole
+from p2p_sim.results import FAILURES, MANIFEST, ROWS, TABLE, Key, read_terms
+from p2p_sim.sweeps import Progress, Report, SweepPlan, SweepResult
 
 
 def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:

@@ -8,14 +8,12 @@ from typing import Any
 import pandas as pd
 from rich.table import Table
 
-from p2p_sim.base.notebook_view import bound_text, count
+from p2p_sim.base import bound_text, count
 from p2p_sim.cli.printing.numbers import Line, Output, Verbatim, span, two_columns
-from p2p_sim.measures.intervals import Mean, mean_interval
-from p2p_sim.mechanisms.mechanism import Column
-from p2p_sim.replicate.row import Row
-from p2p_sim.tuning.goal import COSTS
-from p2p_sim.tuning.run_search import Tuned
-from p2p_sim.tuning.trial_runs import Tuning
+from p2p_sim.measures import Mean, mean_interval
+from p2p_sim.mechanisms import Column
+from p2p_sim.replicate import Row
+from p2p_sim.tuning import COSTS, Tuned, Tuning
 
 UNPAID = "; the search looked at true labels, which this ε does not count"
 

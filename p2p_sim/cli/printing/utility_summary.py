@@ -3,9 +3,7 @@
 from typing import Any
 
 from p2p_sim.cli.printing.numbers import Line
-from p2p_sim.measures.group_gaps import ERROR, LOSS, groups_of
-from p2p_sim.measures.intervals import Mean, mean_interval
-from p2p_sim.measures.summary import excess_error, group_means, means
+from p2p_sim.measures import ERROR, LOSS, Mean, excess_error, group_means, groups_of, mean_interval, means
 
 
 def useful(rows: Any) -> list[Line]:

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf
 from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
-from p2p_sim.privacy.exchange.direct_sum import OtherUsers, likelihoods
-from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange import LabelExchange, OtherUsers, likelihoods
 from p2p_sim.privacy.randomized_response import bisect, hockey_stick_coefficients, local_epsilon, outward
 
 

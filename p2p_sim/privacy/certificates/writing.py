@@ -21,8 +21,7 @@ from p2p_sim.privacy.certificates.verify_certificate import (
     Refused,
     verify,
 )
-from p2p_sim.privacy.exchange.direct_sum import OtherUsers
-from p2p_sim.privacy.exchange.label_exchange import LabelExchange
+from p2p_sim.privacy.exchange import LabelExchange, OtherUsers
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients
 
 DROPPED, SPARE = 56, 32

@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from p2p_sim.privacy.binomial_windows import Floats
-from p2p_sim.privacy.rivals.noisy_share import released_distribution
+from p2p_sim.privacy.rivals import released_distribution
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:

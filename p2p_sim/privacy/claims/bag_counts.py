@@ -8,7 +8,7 @@ import numpy as np
 
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.claims.claim import AGGREGATION, Claim, ClaimCase, at_most
-from p2p_sim.privacy.rivals.noisy_counts import moved_counts
+from p2p_sim.privacy.rivals import moved_counts
 
 Counts = tuple[int, ...]
 _SPAN = 6

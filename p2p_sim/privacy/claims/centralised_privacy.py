@@ -21,8 +21,7 @@ import numpy as np
 from p2p_sim.privacy.claims.algorithm1_laws import label_epsilon, laplace_nodes, shares
 from p2p_sim.privacy.claims.claim import ClaimCase, at_least, at_most, clustering
 from p2p_sim.privacy.claims.clustering_matrices import distributions, randomisation_matrix
-from p2p_sim.privacy.rivals.centralised import laplace_tail
-from p2p_sim.privacy.rivals.noisy_share import released_distribution
+from p2p_sim.privacy.rivals import laplace_tail, released_distribution
 
 SCALES = (0.5, 1.0, 2.0)
 RESAMPLING = (0.5, 0.9, 0.99)

@@ -11,7 +11,7 @@ from scipy.stats import binom
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.claims.algorithm1_laws import laplace_nodes, shares
 from p2p_sim.privacy.claims.claim import ClaimCase, at_most, clustering
-from p2p_sim.privacy.rivals.noisy_share import released_distribution
+from p2p_sim.privacy.rivals import released_distribution
 
 
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:

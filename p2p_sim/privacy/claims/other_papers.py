@@ -10,7 +10,7 @@ from scipy.special import expit
 
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.claims.claim import CONSISTENCY, STACKING, VECTOR, Claim, ClaimCase, at_most
-from p2p_sim.privacy.rivals.centralised import laplace_tail
+from p2p_sim.privacy.rivals import laplace_tail
 
 
 def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:

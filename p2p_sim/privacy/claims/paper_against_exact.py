@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import log_ndtr
 
 from p2p_sim.privacy import LabelExchange, lemma9_epsilon, local_epsilon, sufficient_flip_prob
-from p2p_sim.privacy.exchange.direct_sum import OtherUsers
+from p2p_sim.privacy.exchange import OtherUsers
 from p2p_sim.privacy.randomized_response import bisect
 
 SIZES = (30, 100, 300, 1000, 2000, 10_000, 100_000, 1_000_000)

@@ -22,7 +22,7 @@ from p2p_sim.privacy.bound import (
     check_range,
 )
 from p2p_sim.privacy.conditions import CAPPED_FETCHES, PASSIVE, REALISED_CONDITIONS, SAME_SOURCES
-from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.exchange import ClusterExchange
 from p2p_sim.privacy.overlays.symmetric_pairs import (
     LEAST_FLIP,
     SHARES,

@@ -21,9 +21,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, UNIT, Floats
 from p2p_sim.privacy.bound import Bracket, PrivacyBound
 from p2p_sim.privacy.conditions import DECLARED, PROTOCOL_CONDITIONS
-from p2p_sim.privacy.exchange.label_exchange import OneCluster
-from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
-from p2p_sim.privacy.exchange.majority_kernel import Shares, SmoothKernel
+from p2p_sim.privacy.exchange import MajorityCluster, OneCluster, Shares, SmoothKernel
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY
 

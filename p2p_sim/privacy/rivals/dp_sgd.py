@@ -37,7 +37,7 @@ from p2p_sim.privacy.bound import (
 )
 from p2p_sim.privacy.conditions import REAL_NOISE, Condition
 from p2p_sim.privacy.dominating_law import library_of_plds
-from p2p_sim.privacy.exchange.calibration import smallest_of_three_digits
+from p2p_sim.privacy.exchange import smallest_of_three_digits
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 LABEL_FREE_CHOICES = Condition(

@@ -26,9 +26,8 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import some
 from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS, PASSIVE
-from p2p_sim.privacy.exchange.coalition import known_law
-from p2p_sim.privacy.exchange.label_exchange import LARGEST_ROUNDS
-from p2p_sim.privacy.exchange.majority_exchange import LARGEST_CLUSTER, Peers, peer_weights
+from p2p_sim.privacy.exchange import LARGEST_ROUNDS, Peers, known_law, peer_weights
+from p2p_sim.privacy.exchange.majority_exchange import LARGEST_CLUSTER
 from p2p_sim.privacy.randomized_response import invert, local_delta, local_epsilon, outward
 from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY_INSIDERS

@@ -29,7 +29,7 @@ from functools import lru_cache
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import Bracket, check_delta, check_epsilon, check_positive_epsilon, check_range
 from p2p_sim.privacy.conditions import REAL_NOISE, Condition
-from p2p_sim.privacy.exchange.calibration import smallest_of_three_digits
+from p2p_sim.privacy.exchange import smallest_of_three_digits
 from p2p_sim.privacy.rivals.dp_sgd import LABEL_FREE_CHOICES
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 

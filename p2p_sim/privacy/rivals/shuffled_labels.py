@@ -23,10 +23,7 @@ from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, VALUE_ERROR, Floats, tail_mass
 from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon
 from p2p_sim.privacy.conditions import LABEL_FREE_CLUSTERS, Condition
-from p2p_sim.privacy.exchange.delta_evaluator import SUMMED_IN_FULL
-from p2p_sim.privacy.exchange.direct_sum import OtherUsers
-from p2p_sim.privacy.exchange.kary import ShuffledLabels
-from p2p_sim.privacy.exchange.one_cluster import EXHAUSTIVE
+from p2p_sim.privacy.exchange import EXHAUSTIVE, SUMMED_IN_FULL, OtherUsers, ShuffledLabels
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, invert, local_delta, local_epsilon, outward
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 

@@ -30,8 +30,8 @@ from p2p_sim.privacy.binomial_windows import LEAST
 from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.exchange.blanket import BLOCKS, Blanket, visited
-from p2p_sim.privacy.exchange.kary import COARSE, LARGEST_CLUSTER, VISITED
+from p2p_sim.privacy.exchange import BLOCKS, COARSE, VISITED, Blanket, visited
+from p2p_sim.privacy.exchange.kary import LARGEST_CLUSTER
 from p2p_sim.privacy.randomized_response import bisect, bisect_twice
 from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 

@@ -1,0 +1,15 @@
+from .cell_estimator import default_delta as default_delta
+from .classifiers import PCL as PCL
+from .classifiers import PCL2 as PCL2
+from .classifiers import HistogramClassifier as HistogramClassifier
+from .classifiers import LabelPrivateHistogram as LabelPrivateHistogram
+from .classifiers import PCL2b as PCL2b
+from .densities import PCDE as PCDE
+from .densities import HistogramDensity as HistogramDensity
+from .partitions import CellTable as CellTable
+from .partitions import Cubes as Cubes
+from .partitions import cube_side as cube_side
+from .partitions import even_side as even_side
+from .semi_supervised import HalfSpaceNet as HalfSpaceNet
+from .semi_supervised import HalfSpaces as HalfSpaces
+from .semi_supervised import SemiSupervised as SemiSupervised

@@ -1,0 +1,15 @@
+from .clipped_rows import FeatureGroups as FeatureGroups
+from .clipped_rows import check_public as check_public
+from .clipped_rows import clip_rows as clip_rows
+from .plr import PerturbedObjective as PerturbedObjective
+from .plr import PrivateLogisticRegression as PrivateLogisticRegression
+from .plr import draw_noise as draw_noise
+from .plr import train as train
+from .pst import Combiner as Combiner
+from .pst import FeatureStacking as FeatureStacking
+from .pst import GroupModels as GroupModels
+from .pst import SampleStacking as SampleStacking
+from .pst import TransferStacking as TransferStacking
+from .pst import meta_features as meta_features
+from .pst import pphtl as pphtl
+from .pst import train_groups as train_groups

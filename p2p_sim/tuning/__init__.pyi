@@ -1,0 +1,11 @@
+from .goal import COSTS as COSTS
+from .goal import Goal as Goal
+from .private_search import FIRST_RUN as FIRST_RUN
+from .private_search import PrivateSearchPlan as PrivateSearchPlan
+from .private_search import planned as planned
+from .private_search import tune_privately as tune_privately
+from .run_search import Tuned as Tuned
+from .run_search import make_tuning as make_tuning
+from .run_search import tune as tune
+from .search_space import read_search as read_search
+from .trial_runs import Tuning as Tuning
