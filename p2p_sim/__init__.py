@@ -14,7 +14,6 @@ sweep(scenario, axes) all combinations of values as a data frame; plot(rows) dra
 True
 """
 
-import importlib.metadata
 from typing import Any
 
 from p2p_sim.base.late_names import late
@@ -30,4 +29,8 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> Any:
     """The version of the package, or a name of __init__.pyi."""
-    return importlib.metadata.version("p2p-sim") if name == "__version__" else _named(name)
+    if name != "__version__":
+        return _named(name)
+    from p2p_sim.base import version
+
+    return version()

@@ -14,9 +14,11 @@ from .errors import LONGEST_LINE as LONGEST_LINE
 from .errors import InputError as InputError
 from .errors import RunFailed as RunFailed
 from .errors import axes_of_matplotlib as axes_of_matplotlib
+from .errors import count_of as count_of
 from .errors import is_a as is_a
 from .errors import nearest as nearest
 from .errors import needs as needs
+from .errors import optional_path as optional_path
 from .errors import path_of as path_of
 from .errors import shortened as shortened
 from .notebook_view import bound_text as bound_text

@@ -1,5 +1,6 @@
 """Errors of one clear line, suggestions for wrong names, and checks of arguments; imports little, so loads quickly."""
 
+import operator
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -91,6 +92,36 @@ def path_of(name: str, value: object) -> Path:
     if not isinstance(value, str | os.PathLike):
         raise InputError(f"{name} {is_a(value)}: must be a path")
     return Path(value)
+
+
+def optional_path(name: str, value: object) -> Path | None:
+    """A path, from an argument that gives it as text or as a path; None if the argument is None.
+
+    Args:
+        name: of the argument, for messages. value: the argument's.
+
+    Raises:
+        InputError: the value is something else.
+    """
+    return None if value is None else path_of(name, value)
+
+
+def count_of(name: str, value: Any, least: int) -> int:
+    """A whole number of at least `least`, from an argument that gives it in Python's or NumPy's type.
+
+    Args:
+        name: of the argument, for messages. value: the argument's.
+
+    Raises:
+        InputError: the value is something else.
+    """
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least:
+        raise InputError(f"{name} {is_a(value)}: must be a whole number, at least {least}")
+    return number
 
 
 def axes_of_matplotlib(name: str, value: Any) -> Any:

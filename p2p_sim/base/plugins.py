@@ -87,13 +87,13 @@ class Offer:
 @cache
 def offers(group: str) -> dict[str, tuple[Offer, ...]]:
     """The offers of installed packages to a group of entry points, by kind; nothing is imported."""
-    found = list[Offer]()
+    unsorted = list[Offer]()
     for name in (MECHANISMS, PROTOCOLS) if group == MECHANISMS else (group,):
         for entry in importlib.metadata.entry_points(group=name):
             package, version = ("unknown", "") if entry.dist is None else (entry.dist.name, entry.dist.version)
-            found.append(Offer(package, version, entry))
-    found.sort(key=lambda offer: (offer.entry.name, str(offer)))
-    return {kind: tuple(several) for kind, several in groupby(found, key=lambda offer: offer.entry.name)}
+            unsorted.append(Offer(package, version, entry))
+    ordered = sorted(unsorted, key=lambda offer: (offer.entry.name, str(offer)))
+    return {kind: tuple(several) for kind, several in groupby(ordered, key=lambda offer: offer.entry.name)}
 
 
 def packages() -> dict[str, str]:

@@ -268,15 +268,15 @@ def _messages(network: ObservedNetwork, users: Integers) -> Shown:
     how, label = np.full(sent.kind.size, LOST), network.labels.noisy[sent.whose]
     label[(sent.whose < 0) | (network.protocol is not None)] = -1
     columns = (sent.arrives_s.tolist(), sent.kind.tolist(), sent.sender.tolist(), sent.receiver.tolist())
-    for row, place in enumerate(zip(*columns, strict=True)):
-        if labels := delivered.get(place):
+    for row, (came_s, kind, sender, receiver) in enumerate(zip(*columns, strict=True)):
+        if labels := delivered.get((came_s, kind, sender, receiver)):
             carried = labels.pop(0)  # not always the owner's noisy label: users may lie, messages be changed
             label[row] = carried if sent.whose[row] >= 0 else -1
-            taken_s = network.submitted_s[place[2]] if place[3] == LEARNER else place[0]
+            taken_s = network.submitted_s[sender] if receiver == LEARNER else came_s
             # the learner did not take a submission that came too late, or, in a protocol, after another of this user
-            missed = np.isinf(taken_s) or (network.protocol is not None and place[0] > taken_s)
-            how[row] = LATE if place[0] in dropped or missed else DELIVERED
-        elif np.isfinite(place[0]):
+            missed = np.isinf(taken_s) or (network.protocol is not None and came_s > taken_s)
+            how[row] = LATE if came_s in dropped or missed else DELIVERED
+        elif np.isfinite(came_s):
             how[row] = OFFLINE
     if unsent := sum(map(len, delivered.values())):
         raise RuntimeError(f"{unsent} messages were delivered and never sent")

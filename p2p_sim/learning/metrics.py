@@ -15,11 +15,14 @@ from p2p_sim.measures import (
     REFERENCE,
     SHARE,
     Group,
+    area_under_curve,
     bayes_error_rate,
     best_logistic_risk,
     constant_risks,
     error_rate,
     exchanged_distribution,
+    heterogeneity,
+    heterogeneity_upper_estimate,
     log_risk,
     logistic_risk_after,
 )
@@ -115,25 +118,6 @@ def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
     return replace(risk, auc=area, nonprivate_auc=reference_area)
 
 
-def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float | None:
-    """Area under the ROC curve: the probability that a row of label 1 scores above a row of label 0; ties count half.
-
-    None if a label has no mass.
-
-    Args:
-        negative, positive: (P,) mass, or number of rows, of labels 0 and 1 at each score. score: (P,).
-
-    >>> area_under_curve(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]), np.array([0.1, 0.7, 0.7]))
-    0.75
-    """
-    rank = np.unique(score, return_inverse=True)[1]
-    zeros, ones = np.bincount(rank, weights=negative), np.bincount(rank, weights=positive)
-    if not (zeros.sum() > 0.0 and ones.sum() > 0.0):
-        return None
-    below = np.cumsum(zeros) - 0.5 * zeros
-    return float(ones @ below / (zeros.sum() * ones.sum()))
-
-
 def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
     """Exact error rates and excess risks, without the area under the curve."""
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted.probabilities]
@@ -202,49 +186,6 @@ class Heterogeneity(NamedTuple):
 
     value: float
     basis: str
-
-
-def heterogeneity(mass: Floats, label_distribution: Floats, cluster: NDArray[np.integer]) -> float:
-    """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the clusters c under a known law.
-
-    Args:
-        mass: (P,) probability of each point.
-        label_distribution: (P, K) p(y|x).
-        cluster: (P,) cluster of each point.
-
-    >>> round(heterogeneity(np.full(2, 0.5), np.array([[0.4, 0.6], [0.6, 0.4]]), np.zeros(2, dtype=int)), 12)
-    0.2
-    """
-    count = int(cluster.max()) + 1
-    weights = np.bincount(cluster, weights=mass, minlength=count)
-    total = 0.0
-    for values in label_distribution.T:
-        ones = np.bincount(cluster, weights=mass * values, minlength=count)
-        mean = np.divide(ones, weights, out=np.zeros(count), where=weights > 0)
-        total += float(mass @ np.abs(values - mean[cluster]))
-    return total
-
-
-def heterogeneity_upper_estimate(
-    labels: NDArray[np.integer], cluster_offsets: NDArray[np.int64], num_classes: int
-) -> float:
-    """An unbiased estimate, from true labels, of an upper bound of heterogeneity φ.
-
-    The bound E 2(1 - p(Y|c)) treats each label as certain given its features (p(y|x) = 1). By Jensen's inequality, this
-    cannot decrease φ. The other users of the cluster estimate p(Y|c) without bias. The estimate reads true labels, so
-    it is for the experimenter, and a parameter that depends on it is not private.
-
-    Args:
-        labels: (n,) in 0..K-1, stored cluster by cluster.
-        cluster_offsets: (C+1,) first user of each cluster, and n at the end; a cluster has at least 2 users.
-        num_classes: K.
-    """
-    sizes = np.diff(cluster_offsets)
-    cluster = np.repeat(np.arange(len(sizes)), sizes)
-    counts = np.bincount(cluster * num_classes + labels, minlength=len(sizes) * num_classes)
-    counts = counts.reshape(len(sizes), num_classes)
-    same = (counts * (counts - 1)).sum(axis=1)  # ordered pairs of users of a cluster with the same label
-    return float(np.sum(2.0 * (sizes - same / (sizes - 1))) / len(labels))
 
 
 def population_heterogeneity(population: People) -> Heterogeneity:

@@ -54,11 +54,14 @@ from .rehearsal import best_choice as best_choice
 from .rehearsal import corollary2 as corollary2
 from .rehearsal import split_budget as split_budget
 from .rehearsal import uniform as uniform
+from .risk import area_under_curve as area_under_curve
 from .risk import bayes_error_rate as bayes_error_rate
 from .risk import best_logistic_risk as best_logistic_risk
 from .risk import constant_risks as constant_risks
 from .risk import error_rate as error_rate
 from .risk import exchanged_distribution as exchanged_distribution
+from .risk import heterogeneity as heterogeneity
+from .risk import heterogeneity_upper_estimate as heterogeneity_upper_estimate
 from .risk import log_risk as log_risk
 from .risk import logistic_risk_after as logistic_risk_after
 from .scaling import RESAMPLES as RESAMPLES

@@ -45,7 +45,7 @@ def gains(rows: pd.DataFrame) -> list[Gain]:
 
     Empty if columns are missing, or if the law is known and nothing can be more accurate than the majority class.
     """
-    found = list[Gain]()
+    by_model = list[Gain]()
     for model in MODELS:
         if not (numbers := _numbers(rows, MAJORITY, f"{model.prefix}error_rate")):
             continue
@@ -53,8 +53,8 @@ def gains(rows: pd.DataFrame) -> list[Gain]:
         if "bayes_error_rate" in rows and (rows["bayes_error_rate"].astype(float) >= majority - 1e-12).any():
             return []
         accuracy = 1.0 - float(errors.mean())
-        found.append(Gain(model, accuracy, 1.0 - float(majority.mean()), mean_interval(majority - errors)))
-    return found
+        by_model.append(Gain(model, accuracy, 1.0 - float(majority.mean()), mean_interval(majority - errors)))
+    return by_model
 
 
 def _numbers(rows: pd.DataFrame, *names: str) -> list[pd.Series]:
@@ -66,14 +66,14 @@ def _numbers(rows: pd.DataFrame, *names: str) -> list[pd.Series]:
 
 def warnings_of(rows: pd.DataFrame) -> list[str]:
     """Warnings, a line each, about the models of one scenario that are not clearly better than a baseline."""
-    found = gains(rows)
+    compared = gains(rows)
     lines = [
         f"{model.name} has accuracy {accuracy:.4f}, not clearly above the {majority:.4f} of always saying the majority "
         f"class (difference {gain}){_advice(model, gain)}"
-        for model, accuracy, majority, gain in found
+        for model, accuracy, majority, gain in compared
         if not gain.above_zero
     ]
-    return [*lines, *([] if found else _riskier_than_a_constant(rows)), *_no_better_than_a_constant(rows)]
+    return [*lines, *([] if compared else _riskier_than_a_constant(rows)), *_no_better_than_a_constant(rows)]
 
 
 def _advice(model: _Model, gain: Mean) -> str:
@@ -121,5 +121,5 @@ def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
 
     A scenario's first gain counts, which is that of the private model if it is known.
     """
-    compared = [found[0] for _, part in rows.groupby("scenario", sort=False) if (found := gains(part))]
+    compared = [each[0] for _, part in rows.groupby("scenario", sort=False) if (each := gains(part))]
     return sum(not first.gain.above_zero for first in compared), len(compared)

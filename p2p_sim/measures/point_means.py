@@ -214,9 +214,9 @@ def differences(
     results, used = [], []
     for point in first_table.index.intersection(second_table.index, sort=False):
         values = dict(zip(axes, point if isinstance(point, tuple) else (point,), strict=False))
-        found = _difference(column, first_table.loc[point], second_table.loc[point], values=values, paired=paired)
-        if found is not None:
-            results.append(found)
+        difference = _difference(column, first_table.loc[point], second_table.loc[point], values=values, paired=paired)
+        if difference is not None:
+            results.append(difference)
             used.append(point)
     if len(results) > 1 and is_privacy(column):
         count = min(difference.counts[0] for difference in results)

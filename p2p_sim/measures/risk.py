@@ -1,4 +1,4 @@
-"""Exact risks of classifiers under a law on finitely many points, and the heterogeneity φ of clusters."""
+"""Risks of classifiers under a law on finitely many points, area under the ROC curve, and heterogeneity φ."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,25 @@ def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> f
 def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
     """The smallest expected 0-1 loss of any classifier under the law: 1 - E max_k p(k|x)."""
     return float(mass @ (1.0 - label_distribution.max(axis=1)))
+
+
+def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float | None:
+    """Area under the ROC curve: the probability that a row of label 1 scores above a row of label 0; ties count half.
+
+    None if a label has no mass.
+
+    Args:
+        negative, positive: (P,) mass, or number of rows, of labels 0 and 1 at each score. score: (P,).
+
+    >>> area_under_curve(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]), np.array([0.1, 0.7, 0.7]))
+    0.75
+    """
+    rank = np.unique(score, return_inverse=True)[1]
+    zeros, ones = np.bincount(rank, weights=negative), np.bincount(rank, weights=positive)
+    if not (zeros.sum() > 0.0 and ones.sum() > 0.0):
+        return None
+    below = np.cumsum(zeros) - 0.5 * zeros
+    return float(ones @ below / (zeros.sum() * ones.sum()))
 
 
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
@@ -93,3 +112,46 @@ def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.i
     """
     ones = np.bincount(cluster, weights=mass * positive) / np.maximum(np.bincount(cluster, weights=mass), 1e-300)
     return np.asarray((1.0 - 2.0 * flip_prob) * ones[cluster] + flip_prob)
+
+
+def heterogeneity(mass: Floats, label_distribution: Floats, cluster: NDArray[np.integer]) -> float:
+    """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the clusters c under a known law.
+
+    Args:
+        mass: (P,) probability of each point.
+        label_distribution: (P, K) p(y|x).
+        cluster: (P,) cluster of each point.
+
+    >>> round(heterogeneity(np.full(2, 0.5), np.array([[0.4, 0.6], [0.6, 0.4]]), np.zeros(2, dtype=int)), 12)
+    0.2
+    """
+    count = int(cluster.max()) + 1
+    weights = np.bincount(cluster, weights=mass, minlength=count)
+    total = 0.0
+    for values in label_distribution.T:
+        ones = np.bincount(cluster, weights=mass * values, minlength=count)
+        mean = np.divide(ones, weights, out=np.zeros(count), where=weights > 0)
+        total += float(mass @ np.abs(values - mean[cluster]))
+    return total
+
+
+def heterogeneity_upper_estimate(
+    labels: NDArray[np.integer], cluster_offsets: NDArray[np.int64], num_classes: int
+) -> float:
+    """An unbiased estimate, from true labels, of an upper bound of heterogeneity φ.
+
+    The bound E 2(1 - p(Y|c)) treats each label as certain given its features (p(y|x) = 1). By Jensen's inequality, this
+    cannot decrease φ. The other users of the cluster estimate p(Y|c) without bias. The estimate reads true labels, so
+    it is for the experimenter, and a parameter that depends on it is not private.
+
+    Args:
+        labels: (n,) in 0..K-1, stored cluster by cluster.
+        cluster_offsets: (C+1,) first user of each cluster, and n at the end; a cluster has at least 2 users.
+        num_classes: K.
+    """
+    sizes = np.diff(cluster_offsets)
+    cluster = np.repeat(np.arange(len(sizes)), sizes)
+    counts = np.bincount(cluster * num_classes + labels, minlength=len(sizes) * num_classes)
+    counts = counts.reshape(len(sizes), num_classes)
+    same = (counts * (counts - 1)).sum(axis=1)  # ordered pairs of users of a cluster with the same label
+    return float(np.sum(2.0 * (sizes - same / (sizes - 1))) / len(labels))

@@ -9,11 +9,9 @@ from .observed_network import check as check
 from .observed_network import observe as observe
 from .observed_network import record as record
 from .replicate import Replicate as Replicate
-from .replicate import count_of as count_of
 from .replicate import data_directory as data_directory
 from .replicate import default_directory as default_directory
 from .replicate import directory_of as directory_of
-from .replicate import optional_path as optional_path
 from .replicate import replicates_that_fit as replicates_that_fit
 from .replicate import scenario_of as scenario_of
 from .replicate import streams as streams

@@ -3,9 +3,9 @@
 import math
 from pathlib import Path
 
-from p2p_sim.base import InputError
+from p2p_sim.base import InputError, count_of, optional_path
 from p2p_sim.privacy import OnePoint, PrivacyBound, RunRelease
-from p2p_sim.replicate.replicate import Replicate, count_of, optional_path, scenario_of
+from p2p_sim.replicate.replicate import Replicate, scenario_of
 from p2p_sim.replicate.run import exchange
 from p2p_sim.scenario import Scenario
 

@@ -1,6 +1,5 @@
 """One replicate of a scenario as one value: what to run, which repetition, where files are, what memory it needs."""
 
-import operator
 import os
 import sys
 from collections.abc import Hashable, Mapping
@@ -9,11 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 from cachetools import LRUCache, cached
 
-from p2p_sim.base import BLOCK, InputError, Streams, is_a, path_of
+from p2p_sim.base import BLOCK, InputError, Streams, is_a
 from p2p_sim.exchange import NOBODY, ONE_PEER
 from p2p_sim.population import CLUSTER_SIZE, GivenClusters, Population, SyntheticConfig, build_population, checksum
 from p2p_sim.scenario import Scenario, load_scenario
@@ -128,30 +126,6 @@ def data_directory(data_dir: Path | None = None) -> Path | None:
         return data_dir
     named = os.environ.get("P2P_SIM_DATA")
     return Path(named) if named else None
-
-
-def optional_path(name: str, value: object) -> Path | None:
-    """A path, from an argument that gives it as text or as a path; None if the argument is None.
-
-    Raises:
-        InputError: the value is something else; `name` is the argument's.
-    """
-    return None if value is None else path_of(name, value)
-
-
-def count_of(name: str, value: Any, least: int) -> int:
-    """A whole number of at least `least`, from an argument that gives it in Python's or NumPy's type.
-
-    Raises:
-        InputError: the value is something else; `name` is the argument's.
-    """
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or number < least:
-        raise InputError(f"{name} {is_a(value)}: must be a whole number, at least {least}")
-    return number
 
 
 def streams(scenario: Scenario) -> bool:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
-from p2p_sim.base import InputError, RunFailed, axes_of_matplotlib, bound_text, card, count, one_thread
+from p2p_sim.base import (
+    InputError,
+    RunFailed,
+    axes_of_matplotlib,
+    bound_text,
+    card,
+    count,
+    count_of,
+    one_thread,
+    optional_path,
+)
 from p2p_sim.exchange import Transcript
 from p2p_sim.learning import AccuracyEstimate, population_heterogeneity, probabilities_of, validated
 from p2p_sim.mechanisms import Accounted, DensityRelease, Deployment, Outcome, Predictor, Release, Setup
@@ -18,7 +28,7 @@ from p2p_sim.privacy import PrivacyBound, Terms
 from p2p_sim.privacy import statement_record as record
 from p2p_sim.replicate.holdout_score import evidence_of
 from p2p_sim.replicate.learn import learn
-from p2p_sim.replicate.replicate import Replicate, check_memory, count_of, optional_path, scenario_of
+from p2p_sim.replicate.replicate import Replicate, check_memory, scenario_of
 from p2p_sim.replicate.row import Row, StatedRow, advantage_columns, row_of
 from p2p_sim.scenario import Scenario
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from p2p_sim.base import in_place_of, writing
+from p2p_sim.base import count_of, in_place_of, optional_path, writing
 from p2p_sim.measures import derived
-from p2p_sim.replicate import count_of, optional_path, scenario_of
+from p2p_sim.replicate import scenario_of
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.local_workers import at_a_time
 from p2p_sim.sweeps.plan import SweepPlan

@@ -11,10 +11,10 @@ from typing import Any
 
 import pandas as pd
 
-from p2p_sim.base import InputError, RunFailed, count
+from p2p_sim.base import InputError, RunFailed, count, count_of, optional_path
 from p2p_sim.measures import derived
 from p2p_sim.privacy import Terms, merged
-from p2p_sim.replicate import Row, count_of, default_directory, optional_path, scenario_of
+from p2p_sim.replicate import Row, default_directory, scenario_of
 from p2p_sim.results import FAILURES, ROWS, read_terms, write_manifest
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.plan import SweepPlan, make_plan

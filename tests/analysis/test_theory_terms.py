@@ -18,7 +18,7 @@ from analysis.excess_risk import (
     fitted,
     squared_excess,
 )
-from p2p_sim.learning.metrics import heterogeneity
+from p2p_sim.measures.risk import heterogeneity
 from p2p_sim.privacy.rivals.noisy_share import released_distribution
 
 FALSE_ALARM = 1e-9

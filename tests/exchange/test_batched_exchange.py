@@ -155,9 +155,11 @@ def test_times_depend_on_no_neighbouring_shard():
 
 def test_engine_delivers_everything_at_its_time():
     seen: list[tuple[int, float]] = []
+    windows: list[float] = []
 
     def handle(kind, users, times):
         if kind == 0:
+            windows.append(times[0])
             engine.post(1, users, times + 0.25)
         else:
             seen.extend(zip(users.tolist(), times.tolist(), strict=True))
@@ -166,6 +168,7 @@ def test_engine_delivers_everything_at_its_time():
     engine.post(0, np.arange(100, dtype=np.int32), np.linspace(0.0, 9.0, 100))
     engine.run()
     assert sorted(seen) == [(i, t + 0.25) for i, t in enumerate(np.linspace(0.0, 9.0, 100))]
+    assert len(windows) > 20
 
 
 @pytest.mark.parametrize("posts", [(0.0, 0.5), (3.0, 3.0), (5.5, 7.25), (9.999, 10.0), (25.0, 25.0), (0.5, 4.0, 40.0)])

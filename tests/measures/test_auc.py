@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 import p2p_sim
-from p2p_sim.learning.metrics import area_under_curve
+from p2p_sim.measures.risk import area_under_curve
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -9,9 +9,8 @@ from sklearn.linear_model import LogisticRegression
 import p2p_sim
 from p2p_sim.base.streams import Streams
 from p2p_sim.learning.logistic_regression import LogisticRegressionConfig
-from p2p_sim.learning.metrics import heterogeneity
 from p2p_sim.measures.intervals import mean_interval
-from p2p_sim.measures.risk import bayes_error_rate, best_logistic_risk, error_rate, log_risk
+from p2p_sim.measures.risk import bayes_error_rate, best_logistic_risk, error_rate, heterogeneity, log_risk
 from p2p_sim.mechanisms.outcome import LabelRelease
 from p2p_sim.population.synthetic import SyntheticConfig
 from tests.learning.received import received

@@ -47,10 +47,12 @@ def test_quantiles_are_finite_and_rise_and_keep_their_argument(law):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_sample_and_quantile_have_the_stated_mean(law):
+def test_sample_and_quantile_have_the_stated_mean_and_one_variance(law):
     """False alarm 2e-9 a case (6.2 standard errors, 1e6 numbers); a mean 2% off is the control."""
     streams, size = Streams(3, 0), 1_000_000
-    for times in (law.sample(streams.generator("a"), size), law.quantile(streams.uniforms("a").at(np.arange(size)))):
+    drawn = law.sample(streams.generator("a"), size), law.quantile(streams.uniforms("a").at(np.arange(size)))
+    assert drawn[0].var() == pytest.approx(drawn[1].var(), rel=0.05)
+    for times in drawn:
         error = 6.2 * times.std() / np.sqrt(size)
         assert abs(times.mean() - law.mean) <= error + 1e-12
         if times.std() > 1e-12:

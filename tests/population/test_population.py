@@ -12,7 +12,8 @@ from hypothesis.extra import numpy as npst
 
 from p2p_sim.base.errors import InputError
 from p2p_sim.base.streams import Streams
-from p2p_sim.learning.metrics import heterogeneity, population_heterogeneity
+from p2p_sim.learning.metrics import population_heterogeneity
+from p2p_sim.measures.risk import heterogeneity
 from p2p_sim.population.build import build_population
 from p2p_sim.population.clustering import GivenClusters, GridClusters, KMeansClusters, merge_small
 from p2p_sim.population.data_files import read_idx
@@ -108,7 +109,7 @@ def test_given_clusters_below_the_minimum_are_an_error():
 
 def test_estimate_of_heterogeneity_lies_above_the_truth_and_is_unbiased():
     """The estimate's expectation is E 2(1 - p(Y|c)); 30 replicates, 6.5 standard errors."""
-    from p2p_sim.learning.metrics import heterogeneity_upper_estimate
+    from p2p_sim.measures.risk import heterogeneity_upper_estimate
 
     config = SyntheticConfig(users=2000, heterogeneity=0.2)
     law = config.law(Streams(1, 0))
