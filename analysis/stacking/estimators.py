@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,7 @@ from sklearn.metrics import roc_auc_score
 from analysis.stacking.organisation_data import Benchmark, OrganisationsData, Rows, Split
 from p2p_sim.base import Streams
 from p2p_sim.stacking import (
+    Combiner,
     FeatureStacking,
     PrivateLogisticRegression,
     SampleStacking,
@@ -19,7 +21,7 @@ from p2p_sim.stacking import (
 )
 
 Floats = NDArray[np.float64]
-COMBINERS = ("stacked", "majority", "weighted", "mean")
+COMBINERS = get_args(Combiner)
 OVERSPENT = "PST-F(U), Kε spent"
 METHODS = ("PLR", "PLR(W)", "PST-S", "PST-F(U)", "PST-F(W)", "PST-F(W), no high level", OVERSPENT)
 TRANSFER = ("PLR (target)", "PLR (source)", "PPHTL", "PLR-HTL", "PLR-HTL(W)", "PST-H(U)", "PST-H(W)",

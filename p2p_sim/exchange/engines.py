@@ -5,7 +5,7 @@ A mechanism says what is exchanged; an engine decides how it travels.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,6 +79,34 @@ class ShardAnswers(NamedTuple):
     roles: Roles
 
 
+class Growing:
+    """A collection of values of one type, which does not hold them twice: its array grows in place if it is too short.
+
+    >>> collected = Growing(np.dtype(np.int32), expected=2)
+    >>> collected.append(np.arange(5))
+    >>> collected.values().tolist()
+    [0, 1, 2, 3, 4]
+    """
+
+    def __init__(self, dtype: np.dtype[Any], expected: int, row: tuple[int, ...] = ()) -> None:
+        self._array: NDArray[Any] = np.empty((expected, *row), dtype)
+        self._count = 0
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values (m, ...), converted to the array's type."""
+        end = self._count + len(values)
+        if end > len(self._array):
+            rows = max(end, len(self._array) * 9 // 8)
+            self._array.resize((rows, *self._array.shape[1:]), refcheck=False)
+        self._array[self._count : end] = values
+        self._count = end
+
+    def values(self) -> NDArray[Any]:
+        """All values in the order in which they were added; nothing may be added afterwards."""
+        self._array.resize((self._count, *self._array.shape[1:]), refcheck=False)
+        return self._array
+
+
 @dataclass(frozen=True)
 class Exchange:
     """An exchange among the users of a population.
@@ -112,22 +140,23 @@ class Exchange:
         if part is not None:
             network.config.check_splittable()
             shards = shards[slice(*part)]
-        # a part without shards has submissions of the same type
-        users = [np.zeros(0, dtype=np.int32)]
-        labels = [self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))]
+        size = sum(shard.size for shard in shards)
+        expected = int(self.sampling_rate * size + 4 * size**0.5)
+        nothing = self.randomizer.randomize(np.zeros(0, dtype=np.uint8), np.random.default_rng(0))
+        users, labels = Growing(np.dtype(np.int32), expected), Growing(nothing.dtype, expected, nothing.shape[1:])
         if self.engine == "vectorised":
             for block in self._draw(population, network, shards):
                 users.append(block.user)
                 labels.append(block.payload)
-            return Submissions(np.concatenate(users), np.concatenate(labels))
-        # the records of each shard, in order; `law`: of fetches, where no law is worked out
+            return Submissions(users.values(), labels.values())
+        # the records of each shard, in order; `law`: why no fetch law is worked out; None: it is worked out
         law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
         traffic, times = Traffic(), [np.zeros(0)]
         records, messages, traces = list[NetworkRecord](), list[Messages](), list[MessageTrace]()
         for exchange, counts in self._exchanges(population, network, record, shards):
             received = exchange.submissions()
-            users.append(received.user.astype(np.int32))
-            labels.append(received.label.astype(labels[0].dtype, copy=False))
+            users.append(received.user)
+            labels.append(received.label)
             traffic += counts
             times.append(received.time_s)
             records.append(realised(exchange, law))
@@ -135,8 +164,8 @@ class Exchange:
                 messages.append(exchange.messages())
                 traces.append(exchange.trace())
         return Submissions(
-            user=np.concatenate(users),
-            payload=np.concatenate(labels),
+            user=users.values(),
+            payload=labels.values(),
             traffic=traffic,
             transcript=Transcript(Messages.join(messages), MessageTrace.join(traces)) if record else None,
             arrival_s=np.concatenate(times),

@@ -289,7 +289,10 @@ class ExchangeRun(ABC):
         self.arrival[np.isfinite(self.arrival)] = times
 
     def accepts(self, times: Floats) -> NDArray[np.bool_]:
-        """Which submissions, by their times of arrival (m,), seconds, the learner takes: those before her deadline."""
+        """Which submissions, by their times of arrival (m,), seconds, the learner takes.
+
+        It takes those that arrive by its deadline; all that arrive if it has none, or if users submit in a batch then.
+        """
         limit = self._config.deadline_s
         return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit
 

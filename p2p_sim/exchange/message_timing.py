@@ -241,7 +241,7 @@ class MessageTiming:
         return arrived
 
     def _arrival(self, messages: InTransit) -> Floats:
-        """When messages arrive; NEVER for messages that are lost or were never sent."""
+        """When messages arrive; NEVER for those lost or never sent, and for copies that the network did not make."""
         times = messages.sent_s + self.travel(messages)
         if messages.copy % 2 and messages.hop == 0:
             _drop(times, self.exists(messages))

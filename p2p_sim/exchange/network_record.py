@@ -96,12 +96,13 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
 
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
-    """For each user (m,), a cap on the probability of any peer: 1 over a lower bound of the peers who could answer.
+    """For each user (m,), a cap on any peer's probability: 1 over a lower bound of the number who could answer.
 
     If each attempt draws a peer anew, a peer's probability is a weighted mean, over the attempts, of 1 over the number
     of peers who could have answered. If the same peer is asked again, it is 1 over the number of peers who could have
-    answered any attempt. An entry of a gossip view may be asked in several attempts. A submission after the deadline
-    has the cap 1, unless every attempt has one reply and a peer of its own: an earlier reply would have come in time.
+    answered any attempt. An entry of a gossip view may be asked in several attempts. An earlier reply would have
+    come in time, so a submission after the deadline has the cap 1, unless every attempt has one reply and a peer of its
+    own.
     """
     # sizes: of how many equally likely peers at least the label is that of one
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
@@ -298,7 +299,7 @@ class NetworkRecord:
 
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
-    """The network record of a finished run; law: its fetch law, if users do not follow the label exchange."""
+    """The network record of a finished run; law: its fetch law; None: it is worked out."""
     journey, config = exchange.journey, exchange.journey.config
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback

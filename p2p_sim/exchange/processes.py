@@ -1,8 +1,8 @@
 """Any protocol as SimPy processes: one process for each user, one event for each message.
 
 Draws and travel times come from `MessageTiming`, as in the batched engine. For the label exchange
-(`LabelExchangeProtocol`) the two engines have equal results to the last bit, and `batched_exchange` is a hundred times
-faster.
+(`LabelExchangeProtocol`) the two engines have equal results to the last bit, and `batched_exchange` is much faster, as
+it handles many messages at a time.
 """
 
 import math
@@ -215,7 +215,7 @@ class ProcessExchange(SingleMessages):
         return np.array(self._cluster(user), dtype=np.int32)
 
     def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
-        """The index of a user's next random number for a purpose, how many she has drawn; counts `numbers` more."""
+        """How many random numbers a user has drawn for a purpose, the index of her next; counts `numbers` as drawn."""
         before = self._times_before[user, purpose]
         self._times_before[user, purpose] = before + numbers
         return before

@@ -82,7 +82,7 @@ class MessageTrace:
 
     sent: every message. expired: moments at which requests expired.
     online: periods in which users were online, whose end may be infinite; None: every user always was.
-    requests: the requests of users' processes; None: those of the batched engine, which notes none.
+    requests: the requests of users' processes; None: the batched engine ran, which does not note them.
     """
 
     sent: Sent

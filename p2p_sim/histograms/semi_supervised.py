@@ -35,7 +35,7 @@ class Concepts(Protocol):
     """A class of classifiers, possibly infinite."""
 
     def net(self, points: Floats) -> Net:
-        """A net whose classifiers label the points (m, d) in every way in which the whole class can."""
+        """A net whose classifiers label the points (m, d) in every way in which the class can, except perhaps all 0."""
         ...
 
 
@@ -91,7 +91,7 @@ class Intervals:
     """Intervals {x: a <= x < b} on a line."""
 
     def net(self, points: Floats) -> "IntervalNet":
-        """The net of about m²/2 intervals between any two cuts around the points (m, 1), empty intervals included.
+        """The net of the m(m+1)/2 intervals between two different cuts around the points (m, 1), none of them empty.
 
         Raises:
             InputError: d is not 1.
@@ -192,7 +192,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"unlabelled has {others.shape[1]} features, X has {points.shape[1]}")
         streams = Streams(self.random_state, 0)
         self.density_ = PCDE(self.epsilon, self.delta, random_state=self.random_state).fit(others)
-        drawn = np.zeros((0, points.shape[1]))  # no cell passed: the net has classifiers without any cut between points
+        drawn = np.zeros((0, points.shape[1]))  # no cell passed: a net without points gives every point one label
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
         # a finite net that tells these apart, and a private choice from it by the labelled examples

@@ -107,7 +107,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Class probabilities (n, K), as `estimator` gives them.
 
-        A class that no label passed on has the probability 0. If no label was passed on, every class has 1/K.
+        A class of which no label was passed on has the probability 0. If no label was passed on, every class has 1/K.
         """
         from sklearn.utils.validation import check_is_fitted, validate_data
 

@@ -137,7 +137,7 @@ class ShuffledChannel(Channel):
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Unbiased class scores of the released labels, each of which is from another user; None if unknown."""
+        """Unbiased class scores of the released labels, no two of which are from the same user; None if unknown."""
         evidence = super().evidence(outcome, cluster_offsets)
         return None if evidence is None else replace(evidence, repeated=False)
 

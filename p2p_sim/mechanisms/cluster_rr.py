@@ -220,11 +220,12 @@ class ClusterRRConfig(Mechanism):
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
         """Class scores of each released label z: of the user's own label if λ < 1, of a user of her cluster if λ = 1.
 
-        If the noisy distributions q̃ are released (β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) are unbiased. Else q̃
-        is replaced by the cluster's shares of released labels, and `drift` bounds the error. An estimated accuracy is
-        off by λ Σ_y q_y (q̃_y - p_y) for predicted shares q and true shares p; at λ = 1 an estimated share of class y is
-        off by q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃ before it is scaled to sum 1. This is at most
-        λ Σ_y (|L_y| + τ) for the Laplace noise L of scale σ/n.
+        If the noisy distributions q̃ are released (β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) are unbiased. If β
+        = 0 and λ < 1, q̃ is replaced by the cluster's shares of released labels; at λ = 1 the scores are 1{z}. In both
+        cases `drift` bounds the error. An estimated accuracy is off by λ Σ_y q_y (q̃_y - p_y) for predicted shares q
+        and true shares p; at λ = 1 an estimated share of class y is off by q̃_y - p_y. Both are at most λ Σ_y |r_y -
+        p_y|, where r is q̃ before it is scaled to sum 1. This is at most λ Σ_y (|L_y| + τ) for the Laplace noise L of
+        scale σ/n.
         """
         release = outcome.labels
         (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes

@@ -1,8 +1,8 @@
 """The peer-to-peer label exchange (Algorithm 2 of the clustering paper) as a mechanism."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -52,8 +52,6 @@ from p2p_sim.privacy.exchange import (
     theorem3_stated,
 )
 from p2p_sim.privacy.exchange.majority_exchange import LARGEST_CLUSTER
-
-_weights = cache(peer_weights)  # checked once for each value of the key `peers`
 
 
 class LabelExchangeConfig(FlippedLabelsConfig, Extended):
@@ -116,8 +114,8 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     @property
     def asking(self) -> Asking:
         """How many peers each user asks, and whether she submits when some replies are missing."""
-        peers = self.peers if isinstance(self.peers, int) else tuple((int(k), w) for k, w in self.peers.items())
-        return Asking(_weights(peers), self.missing == "answered")
+        peers = self.peers if isinstance(self.peers, int) else {int(k): share for k, share in self.peers.items()}
+        return Asking(peer_weights(peers), self.missing == "answered")
 
     @model_validator(mode="after")
     def _one_noise(self) -> Self:
@@ -253,7 +251,7 @@ class LabelExchangeMechanism(Deployment):
         chosen = clusters_to_evaluate(outcome.realised)
         summed = outcome.realised[0].users is not None  # nobody asks for a single cluster's figure
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
-        deciding = clusters if summed else [each for each, decides in zip(clusters, chosen, strict=True) if decides]
+        deciding = clusters if summed else list(itertools.compress(clusters, chosen))
         worst = worst_bound([cluster.learner for cluster in deciding])
         stated = self.stated(worst, np.unique(cluster_sizes), situation)
         learner = tuple(cluster.learner for cluster in clusters)

@@ -233,7 +233,7 @@ class ValuesConfig(Config):
     """Base of the configurations of randomizers of numeric labels, for local mechanisms and exchanges."""
 
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=64)
-    """Prior over the k label values: k public probabilities that do not come from the labels; absent: all the same."""
+    """Prior over the k label values: k public probabilities that do not come from the labels; absent: equal."""
 
     @abstractmethod
     def at(self, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:

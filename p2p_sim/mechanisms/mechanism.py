@@ -53,7 +53,7 @@ class MechanismBase(Config):
     sends: whether users send each other messages over the network.
     by_shard: whether the mechanism accepts users who are drawn shard by shard (`People`), if nobody lies.
     columns: the columns of results that hold its parameters.
-    one_of: two keys of which a scenario must give exactly one; empty: no such rule.
+    one_of: two keys of which a scenario must give exactly one (a subclass may override `_one_noise`); empty: no rule.
     """
 
     kind: str

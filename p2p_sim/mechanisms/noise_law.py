@@ -207,7 +207,7 @@ class Evidence:
         chosen = np.zeros(len(sizes), dtype=np.bool_)
         chosen[clusters] = True
         home = np.searchsorted(cluster_offsets, self.user, side="right") - 1
-        before = np.cumsum(np.where(chosen, 0, sizes))  # users left out of clusters up to each one
+        before = np.cumsum(np.where(chosen, 0, sizes))  # number of users of omitted clusters, up to and including each
         mine = chosen[home]
         drift = self.drift and Drift(self.drift.mean[clusters], self.drift.variance[clusters])
         upper = None if self.upper is None else self.upper[mine]

@@ -86,7 +86,7 @@ class OrganisationsPlan:
 
 
 class Stage(NamedTuple):
-    """One private release of an organisation: the name of the part of its rows, and the noise, which knows its rows."""
+    """One private release of an organisation: the name of a part of its rows, and the noise for that number of rows."""
 
     part: str
     noise: ObjectivePerturbation

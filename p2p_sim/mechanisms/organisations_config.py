@@ -68,7 +68,7 @@ class OrganisationsConfig(MechanismBase, Extended):
     """ε of all releases of an organisation together, for each of its rows, at δ = 0; above 0 and at most 100. Or "inf":
     no noise, and nothing is private."""
     l2: float = Field(default=0.01, ge=1e-9, le=1e6)
-    """λ: weight of each model's penalty |w|²/2 against the mean loss, 1e-9 to 1e6."""
+    """λ: weight of each model's penalty against the mean loss, times q² in a group of importance q; 1e-9 to 1e6."""
     norm_bound: Norms = 1.0
     """Public norm at which each row's features are clipped in each group, 1e-9 to 1e9; or a norm for each group."""
     groups: tuple[tuple[int, ...], ...] | None = Field(default=None, min_length=1)
@@ -94,7 +94,7 @@ class OrganisationsConfig(MechanismBase, Extended):
     tight: bool = False
     """Calibrate the noise by a sharper proof than the paper's, which needs less noise; false: by the paper's."""
     target: int | None = Field(default=None, ge=0)
-    """Number of the only organisation that learns from others, from 0; absent: all learn."""
+    """Number of the only organisation that learns from others, from 0; absent: all learn, except sources."""
     releases: ClassVar[ReleaseKind] = "model"
     adjacency: ClassVar[Adjacency] = "example"
 

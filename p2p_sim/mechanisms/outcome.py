@@ -49,7 +49,7 @@ class LabelRelease:
 
     @staticmethod
     def join(parts: "Sequence[LabelRelease]") -> "LabelRelease":
-        """One release of the labels of several shards, in the given order, whose users are numbered consecutively."""
+        """One release of the labels of several shards, in the given order; users keep their numbers."""
         user, payload = (np.concatenate(column) for column in zip(*((p.user, p.payload) for p in parts), strict=True))
         among = [part.candidates for part in parts if part.candidates is not None]
         return LabelRelease(user, payload, parts[0].kind, np.concatenate(among) if among else None)

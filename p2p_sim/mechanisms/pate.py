@@ -53,7 +53,8 @@ class PateConfig(Mechanism):
     answers: int = Field(default=50, ge=1, le=MOST_QUERIES)
     """A: number of answers, 1 to `queries`, after which no further query is answered."""
     threshold: float = Field(default=0.5, ge=0, le=1)
-    """Share of the teachers, 0 to 1: a query is answered if its largest number of votes, with noise, is above this."""
+    """Share of the teachers, 0 to 1: a query is answered if its largest number of votes, with noise, is above this part
+    of T."""
     clusters: bool = True
     """Whether teachers also learn from the users' clusters."""
     l2: float = Field(default=1.0, gt=0)

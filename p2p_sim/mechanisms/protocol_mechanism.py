@@ -49,40 +49,6 @@ from p2p_sim.privacy.rivals import DeclaredProtocol, SubmissionLaw
 BASIS = "pure: post-processing of noisy labels"
 
 
-class ProtocolConfig(FlippedLabelsConfig):
-    """Base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`.
-
-    mechanism: the class that runs the protocol and states its ε; None: `ProtocolMechanism`.
-    """
-
-    sends: ClassVar[bool] = True
-    conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
-    mechanism: ClassVar["type[ProtocolMechanism] | None"] = None
-    target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε₀ of a noisy label, above 0 and at most 100: the least α for this ε₀ is chosen."""
-
-    @abstractmethod
-    def protocol(self) -> Protocol:
-        """The protocol that users follow, made from the keys of this configuration."""
-
-    def check_surroundings(
-        self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
-    ) -> None:
-        """Accept every network and all adversaries, since ε₀ of the noisy labels always holds."""
-
-    def deployed(self, setup: Setup) -> "ProtocolMechanism":
-        protocol: Any = self.protocol()
-        wanted = f"must give a Protocol, not {type(protocol).__name__}"
-        method = method_of(maker_of(self), self, "protocol")
-        require(method, isinstance(protocol, Protocol), wanted)
-        require(method, not (wrong := misfit(type(protocol), Protocol)), f"{type(protocol).__name__}.{wrong}")
-        law = protocol.law()
-        declared = method_of(maker_of(protocol), protocol, "law")
-        require(declared, law is None or isinstance(law, SubmissionLaw), "must give a SubmissionLaw, or None")
-        require(declared, law is None or not law.fault(), f"{law and law.fault()}")
-        return (self.mechanism or ProtocolMechanism)(self.flips(setup), protocol, setup.adversaries)
-
-
 @dataclass(frozen=True)
 class ProtocolMechanism(Deployment):
     """A protocol among users who flip their labels once; ε₀ protects each label from every observer."""
@@ -165,6 +131,40 @@ class ProtocolMechanism(Deployment):
 
     def without_adversaries(self) -> "ProtocolMechanism | None":
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
+
+
+class ProtocolConfig(FlippedLabelsConfig):
+    """Base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`.
+
+    mechanism: the class that runs the protocol and states its ε.
+    """
+
+    sends: ClassVar[bool] = True
+    conditions: ClassVar[tuple[str, ...]] = PROTOCOL_CONDITIONS
+    mechanism: ClassVar[type[ProtocolMechanism]] = ProtocolMechanism
+    target_epsilon: float | None = Field(default=None, gt=0, le=100)
+    """ε₀ of a noisy label, above 0 and at most 100: the least α for this ε₀ is chosen."""
+
+    @abstractmethod
+    def protocol(self) -> Protocol:
+        """The protocol that users follow, made from the keys of this configuration."""
+
+    def check_surroundings(
+        self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
+    ) -> None:
+        """Accept every network and all adversaries, since ε₀ of the noisy labels always holds."""
+
+    def deployed(self, setup: Setup) -> ProtocolMechanism:
+        protocol: Any = self.protocol()
+        wanted = f"must give a Protocol, not {type(protocol).__name__}"
+        method = method_of(maker_of(self), self, "protocol")
+        require(method, isinstance(protocol, Protocol), wanted)
+        require(method, not (wrong := misfit(type(protocol), Protocol)), f"{type(protocol).__name__}.{wrong}")
+        law = protocol.law()
+        declared = method_of(maker_of(protocol), protocol, "law")
+        require(declared, law is None or isinstance(law, SubmissionLaw), "must give a SubmissionLaw, or None")
+        require(declared, law is None or not law.fault(), f"{law and law.fault()}")
+        return self.mechanism(self.flips(setup), protocol, setup.adversaries)
 
 
 @dataclass

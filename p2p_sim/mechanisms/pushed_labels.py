@@ -95,7 +95,7 @@ class PushedLabelsConfig(ProtocolConfig):
     """Users send their noisy labels on random walks; the user at the end of a walk submits the label."""
 
     kind: Literal["pushed_labels"] = "pushed_labels"
-    mechanism: ClassVar[type[ProtocolMechanism] | None] = PushedLabels
+    mechanism: ClassVar[type[ProtocolMechanism]] = PushedLabels
     described: ClassVar[str] = "noisy labels pushed on random walks"
     steps: int = Field(default=1, ge=1, le=64)
     """L: number of steps of a walk, 1 to 64; 1 is a push to a random user, 2 a relay."""

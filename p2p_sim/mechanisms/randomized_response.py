@@ -156,7 +156,8 @@ class FlippedLabelsConfig(MechanismBase):
     flip_prob: float | None = Field(default=None, ge=0, le=1)
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε, above 0 and at most 100: the smallest α is chosen that is certified for ε at the scenario's δ."""
+    """ε, above 0 and at most 100: the smallest α is chosen that is certified for ε, through a shuffler at the
+    scenario's δ."""
 
     def check(self, num_classes: int) -> None:
         if self.flip_prob is not None:

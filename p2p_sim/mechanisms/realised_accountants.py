@@ -31,10 +31,10 @@ class Cluster:
     """One cluster's part of a network record, and the facts about it that decide what each observer learns.
 
     exposed: (n,) whether the learner knows a user's noisy label. hidden: (n,) whether another user may have submitted a
-    user's noisy label that the learner does not know. anything: whether any user may have been asked.
-    fell_back: whether a user submitted her own label. chosen: whether a colluding user chose whom to ask.
-    watched: whether the cluster has a colluding user. sources, revealed, submissions, members: numbers of users who
-    answer, who are exposed, who submit a fetched label, and who collude.
+    user's noisy label; without users whose noisy label the learner knows, unless `anything`. anything: whether any user
+    may have been asked. fell_back: whether a user submitted her own label. chosen: whether a colluding user chose whom
+    to ask. watched: whether the cluster has a colluding user. sources, revealed, submissions, members: numbers of users
+    who answer, who are exposed, who submit a fetched label, and who collude.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:
@@ -119,7 +119,7 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
-    # for other messages than flipped labels of two classes, bounds exist only if all users are equally likely asked
+    # for other messages than flipped labels of two classes, bounds exist only if all are equally likely to be asked
     sources, revealed, submissions = cluster.sources, cluster.revealed, cluster.submissions
     alpha = noise.binary_flip_prob
     if alpha is None:
@@ -164,7 +164,7 @@ def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
     caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
     if not caps.size or alpha is None:
         return _passed_on(cluster, noise, members=False)
-    return _capped(len(caps), float(caps.max()), int(cluster.exposed.sum()), alpha)
+    return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)
 
 
 @lru_cache(maxsize=65_536)
@@ -208,7 +208,7 @@ class NoiseAlone(Accountant):
 
 @dataclass(frozen=True)
 class NothingSeen(Accountant):
-    """Accountant of users whose label no other user submitted: ε = 0 and δ = 0."""
+    """Accountant of users whose noisy label nobody else submitted, or who answer alike for all labels: ε = 0, δ = 0."""
 
     requires = ANYWHERE
     conditions = REALISED_CONDITIONS

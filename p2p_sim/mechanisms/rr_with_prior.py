@@ -153,7 +153,7 @@ class RRWithPrior(Message):
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         rank = np.argmax(order == labels[:, None], axis=1)
         likely = rank < k
-        flip_probs = np.array([self.flip_prob(count) for count in range(self.num_classes + 1)])  # by k
+        flip_probs = np.array([self.flip_prob(count) for count in range(int(k.max(initial=0)) + 1)])  # by k
         flip = ~likely | (rng.random(labels.size) < flip_probs[k])
         # uniform among the k most likely labels, without the true label
         replacement = (rng.random(labels.size) * (k - likely)).astype(np.int64)
@@ -206,7 +206,7 @@ class RRWithPriorConfig(LocalChannel):
     target_epsilon: float = Field(gt=0, le=100)
     """ε, above 0 and at most 100."""
     stages: Literal[1, 2] = 2
-    """1: all users send with the common prior; 2: half of them do, then the other half with priors made from these."""
+    """1: all users send with the common prior; 2: half of them do, and their noisy labels give the others' priors."""
     prior: tuple[float, ...] | None = Field(default=None, min_length=2, max_length=256)
     """Common prior: K public probabilities that do not come from the labels; absent: equal."""
     neighbours: int | None = Field(default=None, ge=1)

@@ -1,4 +1,4 @@
-"""How messages reach each other: latencies and the event engine."""
+"""The network between users: overlays, travel times, periods online, faults of messages, and a simulation's clock."""
 
 from p2p_sim.base.late_names import late
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from p2p_sim.base import FAULTS, Config, Extended, InputError, PlugIns, Streams, differing
+from p2p_sim.base import FAULTS, Config, Extended, InputError, PlugIns, Streams, defaults, differing
 from p2p_sim.network.availability import (
     Always,
     Availability,
@@ -194,7 +194,7 @@ class NetworkConfig(Extended):
     def faults(self) -> tuple[str, ...]:
         """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
         cluster, and every submission arrives: all that differ and are not listed as `HARMLESS`."""
-        keys = differing("network", self.model_dump(), type(self).model_construct().model_dump())
+        keys = differing("network", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys if key not in HARMLESS))
 
     @property

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 from p2p_sim.network.overlay_graph import Pairs
 
 Integers = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 _ROUNDS = 1000
 """How often a new end of a moved edge is drawn at most; at least about half of the draws succeed."""
 
@@ -56,10 +57,10 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
         pairs.sort()
         refused = pairs % (size + 1) == 0  # a * size + b with a <= b < size: a and b are one node
         refused[1:] |= pairs[1:] == pairs[:-1]
-        refused |= np.isin(pairs, first) | np.isin(pairs, later)
+        refused |= _within(pairs, first) | _within(pairs, later)
         free = _split(pairs[refused], size).astype(np.int32).ravel()
         if first.size:
-            later = np.union1d(later, pairs[~refused])
+            later = _merged(later, pairs[~refused])
         else:
             first = pairs[~refused]
         # the try has failed if no two nodes with free ends may be joined; more than `degree` nodes never all are joined
@@ -67,9 +68,9 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
         if 0 < nodes.size <= degree:
             smaller, larger = np.triu_indices(nodes.size, k=1)
             pairs = _keys(nodes[smaller], nodes[larger], size)
-            if (np.isin(pairs, first) | np.isin(pairs, later)).all():
+            if (_within(pairs, first) | _within(pairs, later)).all():
                 return None
-    return np.union1d(first, later)
+    return _merged(first, later)
 
 
 def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random.Generator) -> Pairs:
@@ -97,18 +98,17 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
     if size <= 4 * degree:
         return _rewired_in_turn(start, end, moved, size, rng)
     at_first = _keys(start, end, size)
-    unmoved, rewired = np.delete(at_first, moved), np.zeros(0, dtype=np.int64)
+    ring, unmoved, rewired = np.sort(at_first), np.sort(np.delete(at_first, moved)), np.zeros(0, dtype=np.int64)
     # each round draws a new end for every edge still to be moved, and moves those whose new pair is free
     for _ in range(_ROUNDS):
         drawn = rng.integers(size, size=moved.size)
         pairs = _keys(start[moved], drawn, size)
-        fresh = np.isin(np.arange(moved.size), np.unique(pairs, return_index=True)[1])  # the first edge of each pair
-        fresh &= (start[moved] != drawn) & ~np.isin(pairs, at_first) & ~np.isin(pairs, rewired)
-        rewired = np.union1d(rewired, pairs[fresh])
+        fresh = (start[moved] != drawn) & _first_of_each(pairs) & ~_within(pairs, ring) & ~_within(pairs, rewired)
+        rewired = _merged(rewired, pairs[fresh])
         moved = moved[~fresh]
         if not moved.size:
             break
-    return _split(np.sort(np.concatenate([unmoved, rewired, at_first[moved]])), size)
+    return _split(_merged(unmoved, np.concatenate([rewired, at_first[moved]])), size)
 
 
 def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int, rng: np.random.Generator) -> Pairs:
@@ -137,3 +137,27 @@ def _split(keys: Integers, size: int) -> Pairs:
     pairs = np.empty((keys.size, 2), dtype=np.int64)
     np.divmod(keys, max(size, 1), out=(pairs[:, 0], pairs[:, 1]))
     return pairs
+
+
+def _first_of_each(keys: Integers) -> Bools:
+    """Which keys (m,) are the first with their value."""
+    first = np.zeros(keys.size, dtype=np.bool_)
+    first[np.unique(keys, return_index=True)[1]] = True
+    return first
+
+
+def _within(keys: Integers, ascending: Integers) -> Bools:
+    """Which keys (m,) are in an ascending array; `np.isin` would sort the array again in every round."""
+    if not ascending.size:
+        return np.zeros(keys.size, dtype=np.bool_)
+    position = np.minimum(np.searchsorted(ascending, keys), ascending.size - 1)
+    return np.asarray(ascending[position] == keys)
+
+
+def _merged(ascending: Integers, more: Integers) -> Integers:
+    """An ascending array and more keys, in ascending order."""
+    if not more.size:
+        return ascending
+    merged = np.concatenate([ascending, more])
+    merged.sort()
+    return merged

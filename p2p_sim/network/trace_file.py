@@ -75,9 +75,7 @@ def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[
 
 
 def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[float]:
-    """The numbers in the columns `where` of a row; an InputError, which begins with `context`, if a cell is
-    no number.
-    """
+    """The numbers in the columns `where` of a row; an InputError that begins with `context` if a cell is no number."""
     for name, i in where.items():
         cell = row[i].strip() if i < len(row) else ""
         number = _number(cell)

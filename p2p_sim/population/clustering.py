@@ -159,7 +159,8 @@ def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: 
     import scipy
 
     count, cluster = len(means), np.empty(len(order), dtype=np.int64)
-    slots = np.arange(len(order)) % count  # the clusters of all places, equally many places in each up to one
+    # a slot in a cluster for each user; the clusters' numbers of slots differ by at most one
+    slots = np.arange(len(order)) % count
     for start in range(0, len(order), max(PART, count)):
         part = order[start : start + max(PART, count)]
         part_slots = slots[start : start + len(part)]

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from p2p_sim.base import InputError, RunFailed, nearest, needs, shortened
 from p2p_sim.population.data_files import checksum, find_file, read_bytes
@@ -94,7 +94,8 @@ class Checked:
 def data_sets() -> dict[str, DataSet]:
     """All data sets by kind, from data_sets.toml."""
     entries = tomllib.loads(TABLE.read_text(encoding="utf-8"))["data_set"]
-    return {entry.kind: entry for entry in TypeAdapter(list[DataSet]).validate_python(entries)}
+    adapter = TypeAdapter(list[DataSet], config=ConfigDict(extra="forbid"))  # a mistyped key is an error
+    return {entry.kind: entry for entry in adapter.validate_python(entries)}
 
 
 def data_set(kind: str) -> DataSet:

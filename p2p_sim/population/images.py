@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,8 +15,17 @@ from p2p_sim.population.digits_and_adult import DigitTask, OfficialSplit, digit_
 from p2p_sim.population.population import Examples, Sample
 
 Bytes = NDArray[np.uint8]
-Images = tuple[Bytes, Bytes, Bytes, Bytes]
-"""Training images as pixels 0 to 255 (n, ...), their class numbers (n,), test images, and their class numbers."""
+
+
+class Images(NamedTuple):
+    """Training and test images as pixels 0 to 255 (n, ...), with their class numbers (n,)."""
+
+    train: Bytes
+    numbers: Bytes
+    test: Bytes
+    test_numbers: Bytes
+
+
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
@@ -24,7 +33,10 @@ MOST_EXACT = 1_000
 
 
 class _ImageConfig(Extended, OfficialSplit):
-    """Base of the image data sets: training images are users, test images measure error; files are in IDX format."""
+    """Base of the image data sets: training images are users, test images measure error.
+
+    Files are in IDX format unless a subclass overrides `files` and `reader`.
+    """
 
     later: ClassVar[tuple[str, ...]] = ("against", "public_rows")
     row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "task", "one", "against", "public_rows"))
@@ -59,6 +71,11 @@ class _ImageConfig(Extended, OfficialSplit):
     def known_classes(self) -> int:
         return 10 if self.task == "classes" else 2
 
+    @property
+    def reader(self) -> Reader:
+        """The function that reads the files."""
+        return read_idx_images
+
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """Paths of the training images, their classes, the test images and their classes, in this order."""
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
@@ -67,11 +84,12 @@ class _ImageConfig(Extended, OfficialSplit):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Returns training images as users, and all test images as holdout."""
-        read, paths = read_cifar_images if self.kind == "cifar-10" else read_idx_images, tuple(self.files(places))
+        paths = tuple(self.files(places))
         classes = None if self.against is None else (self.one, self.against)
         images = load_images(
-            read, paths, tuple(map(state, paths)), pca_dims=self.pca_dims, classes=classes, public_rows=self.public_rows
-        )
+            self.reader, paths, tuple(map(state, paths)),
+            pca_dims=self.pca_dims, classes=classes, public_rows=self.public_rows,
+        )  # fmt: skip
         task: DigitTask = "one-against-rest" if self.task == "pair" else self.task
         train, holdout = (Examples(x.features, digit_labels(x.labels, task, self.one)) for x in images)
         return Sample(self._choose(train, streams), self.known_classes, holdout)
@@ -97,6 +115,10 @@ class Cifar10Config(_ImageConfig):
 
     kind: Literal["cifar-10"] = "cifar-10"
 
+    @property
+    def reader(self) -> Reader:
+        return read_cifar_images
+
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """Paths of the training files that exist, in order, and of the test file, last."""
         paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
@@ -115,7 +137,7 @@ def read_idx_images(paths: tuple[Path, ...]) -> Images:
         if images.ndim != 3 or labels.ndim != 1 or len(images) != len(labels):
             raise InputError(f"{path}: holds {images.shape} pixels for labels of shape {labels.shape}")
         _check_classes(labels, path)
-    return train, numbers, test, test_numbers
+    return Images(train, numbers, test, test_numbers)
 
 
 def read_cifar_images(paths: tuple[Path, ...]) -> Images:
@@ -130,7 +152,7 @@ def read_cifar_images(paths: tuple[Path, ...]) -> Images:
         parts.append(records)
     train, test = np.concatenate(parts[:-1]), parts[-1]
     # a record is the number of the class and 3,072 pixels
-    return train[:, 1:], train[:, 0], test[:, 1:], test[:, 0]
+    return Images(train[:, 1:], train[:, 0], test[:, 1:], test[:, 0])
 
 
 def _check_classes(labels: Bytes, path: Path) -> None:

@@ -34,7 +34,7 @@ class DrawnPeople(People):
 
     @cached_property
     def _bounds(self) -> NDArray[np.int64]:
-        """First user of each point (P+1,): point p of the law has the users bounds[p]..bounds[p+1]-1."""
+        """First user of each point (P+1,): point p of the law has the users _bounds[p].._bounds[p+1]-1."""
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     def points(self, start: int, stop: int) -> NDArray[np.int32]:
@@ -62,9 +62,9 @@ class SyntheticConfig(Source):
     """Clusters whose share of ones rises from the first to the last; each has points above and below its mean.
 
     A point has features (u, v, w). u in [-1, 1] is the position of the point's cluster among the clusters. v = +1 or -1
-    shows whether p(1|x) lies above or below the cluster's mean. w in [-1, 1] tells points with equal v apart, and
-    carries no information. All points are equally likely, and p(1|x) = p_c + v φ/2, so the heterogeneity
-    Σ_y E|p(y|x) - p(y|c)| is exactly φ.
+    shows whether p(1|x) lies above or below the cluster's mean. w in [-1, 1] differs between points with equal u and v,
+    and carries no information. All points are equally likely, and p(1|x) = p_c + v φ/2, so the heterogeneity Σ_y
+    E|p(y|x) - p(y|c)| is exactly φ.
     """
 
     kind: Literal["synthetic"] = "synthetic"

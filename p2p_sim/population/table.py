@@ -93,7 +93,7 @@ class TableConfig(RandomSplit):
     thousands: Literal["", ",", ".", " ", "'", "\u00a0", "\u202f"] = ""
     """The sign between the thousands of numbers in a CSV file; absent: none."""
     encoding: str | None = None
-    """Encoding of a CSV file, such as "latin-1"; absent: as a byte-order mark says, else UTF-8."""
+    """Encoding of a CSV file, such as "latin-1"; absent: as a byte-order mark shows, else UTF-8."""
     dates: dict[str, str] = Field(default={})
     """Columns of dates with their format, such as { born = "%d.%m.%Y" }; they become days from 1970-01-01."""
     missing: tuple[str, ...] = ()
@@ -215,7 +215,7 @@ class TableConfig(RandomSplit):
 
     def _split(self, used: UsedRows, streams: Streams) -> Sample:
         """Splits the used rows at random into users and holdout; features are fitted on the users' rows."""
-        learned, _ = self.held_out(len(used.labels), streams)
+        learned, _ = self.held_out(len(used.labels), streams)  # the same draw as in `split`
         some = len(used.indices) < used.table.rows
         row, source_rows = (used.indices.astype(np.int32), used.table.rows) if some else (None, None)
         features = transformed(used.columns, learned)

@@ -12,7 +12,7 @@ from p2p_sim.population.features import FeatureColumn, Rows, is_text, quoted
 from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 
 FAR = 1e3
-"""Factor by which a number in a replaced row exceeds the largest number of the column."""
+"""A number in a replaced row is this factor times 1 + the largest absolute value of the column."""
 
 
 @dataclass(frozen=True)

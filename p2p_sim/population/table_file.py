@@ -41,7 +41,7 @@ class Layout(NamedTuple):
 
     header: whether the first line names the columns; None: yes, but a line that looks like data is refused.
     separator: between two cells. missing: texts that stand for a missing value, besides an empty cell, NA and NaN.
-    numbers: notation of numbers. encoding: of the text; None: as the byte-order mark says, else UTF-8.
+    numbers: notation of numbers. encoding: of the text; None: as the byte-order mark shows, else UTF-8.
     dates: pairs of a column and its date format; such dates become days from 1970-01-01.
     """
 

@@ -72,6 +72,8 @@ class Convention(NamedTuple):
         """Texts in this notation as numbers (n,), integers if all are whole; None if a text is no number in it."""
         import pandas as pd
 
+        if not self.reads(texts.iloc[:50]).all():  # quick for a column of words
+            return None
         if self != PLAIN:
             if not self.reads(texts).all():
                 return None
@@ -104,7 +106,8 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
     fits = list[Convention]()
     for style in CONVENTIONS:
         simpler = any(style.decimal == fit.decimal for fit in fits)
-        if not simpler and all(style.reads(texts).all() for texts in columns):
+        few = all(style.reads(texts.iloc[:50]).all() for texts in columns)  # quick for columns of words
+        if not simpler and few and all(style.reads(texts).all() for texts in columns):
             fits.append(style)
     return fits
 

@@ -83,4 +83,4 @@ class Accountant(PlainNumbers, ABC):
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified to hold; an (ε, δ) that is not certified may hold, too."""
         check_delta(delta)
-        return self.delta(epsilon).upper <= delta
+        return self.certified_delta(epsilon) <= delta

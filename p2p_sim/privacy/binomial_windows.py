@@ -186,7 +186,8 @@ class SubmissionCounts:
     counts: values of t at which δ is evaluated, ascending.
     lower, upper: weights of δ at `counts`.
     lost: probability of the values of t that are left out; the upper sum adds it, as if δ were 1 there.
-    log_tail: ln of the probability that each window, of t and of what is seen given t, may leave out; -inf: nothing.
+    log_tail: ln of the probability that either side of each window, of t and of what is seen given t, may leave out;
+        -inf: nothing.
     """
 
     counts: tuple[int, ...]

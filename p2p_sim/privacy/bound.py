@@ -15,7 +15,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from p2p_sim.base import bound_text, card, count
-from p2p_sim.privacy.conditions import CLAIMED
+from p2p_sim.privacy.conditions import identifier_of
 
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
@@ -95,7 +95,7 @@ class PrivacyBound:
     @property
     def condition_ids(self) -> tuple[str, ...]:
         """The identifiers of the conditions of the upper bound, in their order."""
-        return tuple(getattr(condition, "identifier", CLAIMED) for condition in self.conditions)
+        return tuple(map(identifier_of, self.conditions))
 
     def __repr__(self) -> str:
         """The statement in one line, with ε rounded to the safe side and the number of conditions.

@@ -25,7 +25,7 @@ from p2p_sim.privacy.bound import (
     plain_arguments,
 )
 from p2p_sim.privacy.composition_lower_end import composed_epsilon
-from p2p_sim.privacy.conditions import CLAIMED, FRESH, WITHIN_ONE
+from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
 from p2p_sim.privacy.conversions import gdp, loss_law, pld, renyi
 from p2p_sim.privacy.dominating_law import library_of_plds
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
@@ -184,8 +184,8 @@ class Composition(Accountant):
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ: at every ε, δ(ε) is at most the δ(ε) of a μ-GDP mechanism plus `beside`, as in `LossLaw.gdp`.
 
-        The μ² of the releases add up. Releases that fail with probability η each fail together with probability
-        (1+η)^count - 1.
+        The μ² of the releases add up. If each release exceeds its μ by a probability of at most η, all together exceed
+        the sum by at most (1+η)^count - 1.
         """
         each = [(r, count, loss_law(r).infinite) for r, count in zip(self.releases, self.times, strict=True)]
         # η of each release, on top of the probability of its infinite loss: the share of `beside` that these leave
@@ -201,7 +201,7 @@ class Composition(Accountant):
         """
         each = [condition for release in self.releases for condition in release.conditions]
         if self.count > 1:
-            each = [WITHIN_ONE.get(getattr(condition, "identifier", CLAIMED), condition) for condition in each]
+            each = [WITHIN_ONE.get(identifier_of(condition), condition) for condition in each]
             drawn_apart = len(self.drawn_with) == len(self.releases) and all(self.drawn_with)
             each = each if drawn_apart else [FRESH, *each]
         return tuple(dict.fromkeys(each))
@@ -231,7 +231,7 @@ class Composition(Accountant):
 
     @cached_property
     def _step(self) -> float:
-        """Width of the bins of the privacy loss: `_BINS_OF_ONE` of the smallest loss, unless bins are then too many."""
+        """Width of the bins: 1/`_BINS_OF_ONE` of the smallest `LossLaw.top`, or more if bins would be too many."""
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
             # the sum of `count` losses reaches to 12 standard deviations above its mean, or to its maximum

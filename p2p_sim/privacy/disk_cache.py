@@ -77,9 +77,13 @@ def folder(named: str | None) -> Path | None:
 
 
 def sources() -> dict[str, Path]:
-    """By relative name, the Python files on which a kept result may depend: the accountants, and `base`."""
+    """By relative name, the files on which a kept result may depend: the code of the accountants and of `base`.
+
+    The `__init__.pyi` by which packages find names are among them.
+    """
     package = Path(__file__).parent.parent
-    files = [package / "__init__.py", *(package / "privacy").rglob("*.py"), *(package / "base").glob("*.py")]
+    files = [*package.glob("__init__.py*"), *(package / "privacy").rglob("*.py*"), *(package / "base").glob("*.py*")]
+    files = [path for path in files if path.suffix in (".py", ".pyi")]
     return {os.path.relpath(path, package): path for path in sorted(files)}
 
 

@@ -214,7 +214,7 @@ class LossLaw:
 
     @property
     def _closed(self) -> "LossLaw":
-        """The law with its infinite loss replaced by `pure` if `pure` is finite."""
+        """The law with its infinite loss replaced by `pure` if `pure` is finite and above `top`."""
         if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
             return self
         grid = [*(self.losses if self.losses[0] == 0.0 else (0.0, *self.losses)), self.pure]

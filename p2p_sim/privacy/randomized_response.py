@@ -18,8 +18,8 @@ from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket, PrivacyBound, check_
 Curve = Callable[[float], Bracket]
 OVERFLOW = 700.0
 """ε above which e^ε is not computed."""
-_NOTHING = 1450.0
-"""An ε above ε₀ of every positive α."""
+_NOTHING = 1400.0
+"""An ε above ε₀ of every positive α, up to which e^(ε/2) does not overflow."""
 
 
 class Crossing(NamedTuple):
@@ -109,7 +109,7 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
     # the interval in which keep lies: g - α'(e^ε-1), give or take 16u of either term
     error, lose = 2.0**-49 * (gap + lost), gap + (1.0 - flip_prob) * growth
     low, high = max(0.0, gap - lost - error), gap - lost + error
-    if high <= 0.0 or gap == 0.0:
+    if not high > 0.0 or gap == 0.0:  # `high` is NaN if α e^ε overflows, so that keep is negative
         return Coefficients(0.0, lose, 0.0)
     return Coefficients((low + high) / 2.0, lose, (high - low) / (high + low) * (1.0 + 2.0**-40))
 
@@ -137,7 +137,8 @@ def outward(lower: float, upper: float) -> Bracket:
 def law_epsilon(law: Floats) -> float:
     """The pure label ε of a local randomizer: the largest log-ratio of an output's probabilities under two inputs.
 
-    It is infinite if an output is possible under one input only. It is exact up to the rounding of the table's entries.
+    It is infinite if an output is possible under some inputs and not under all. It is exact up to the rounding of the
+    table's entries.
 
     >>> round(law_epsilon(np.array([[0.9, 0.1], [0.1, 0.9]])), 12) == round(math.log(9.0), 12)
     True

@@ -59,7 +59,7 @@ def gain(question: "Question", advantage: float) -> str:
 
 
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
-    """A warning if δ is so large that a peer or coalition may receive the target's own noisy label; else empty.
+    """A warning if δ is at least a tenth of the probability of receiving the target's noisy label; else empty.
 
     requests: how many requests the observer makes, each to a uniform one of n users. Some request reaches the target
     with probability 1 - (1 - 1/n)^requests.

@@ -97,7 +97,7 @@ def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
 @lru_cache(maxsize=65_536)
 def kept_delta(model: Accountant, epsilon: float) -> float:
     """The upper bound of the accountant's δ(ε), computed once for equal accountants."""
-    return model.delta(epsilon).upper
+    return model.certified_delta(epsilon)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class _Stacking(PrivateBinaryClassifier):
             margins: (m, K) low-level scores of the m rows of the high level. signs: (m,) their labels ±1.
             low: how the low-level models were perturbed.
         """
-        bounds, self.high_coef_ = [each.privacy() for each in low], None
+        bounds, self.high_coef_ = [perturbation.privacy() for perturbation in low], None
         if self.combiner == "stacked":
             high = calibrate_perturbation(self.epsilon, len(signs), [self.l2], tight=self.tight)
             meta = meta_features(margins)
@@ -209,8 +209,8 @@ class GroupStacking(_Stacking):
 class FeatureStacking(GroupStacking):
     """PST-F: low-level models of feature groups that share ε by importance, and a private combiner (Algorithm 3).
 
-    A row's features in group k are clipped, then scaled to norm q_k; the noise is the same for all groups. So group k
-    costs a share of ε in proportion to q_k, and all groups together cost ε (the theorem in
+    A row's features in group k are clipped, then scaled to norm q_k; the noise is the same for all groups. So the noise
+    of group k costs ε' q_k, and noise and determinants of all groups together cost at most ε (the theorem in
     `p2p_sim/privacy/rivals/objective_perturbation`). The high level uses other rows, so the total is ε. λ_k = λ q_k² is
     the same penalty for every group in units of the group's scaled rows.
 

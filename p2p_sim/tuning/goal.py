@@ -72,7 +72,7 @@ class Goal:
         return math.fsum(replicate.score for replicate in replicates) / len(replicates)
 
     def loss(self, replicates: Sequence[Measured]) -> float:
-        """The number that a search minimises: the largest ε, or the mean score, negative if more of it is better."""
+        """The number that a search minimises: the largest ε, or the mean score, negated if more of it is better."""
         if self.accuracy is not None:
             return min(max(replicate.epsilon for replicate in replicates), LARGEST_VIOLATION)
         return -self.score(replicates) if SCORES[self.column] else self.score(replicates)

@@ -26,7 +26,7 @@ JOURNAL = "trials.journal"
 FIRST = 10
 """Trials that are drawn at random before the sampler learns."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""How often a setting is drawn anew if it was tried before: 12 times by the sampler, then up to 24 at random."""
+"""Most draws of a trial's settings while they were tried before: 12 by the sampler, then at random, 24 in all."""
 State = Literal["running", "finished", "stopped", "failed"]
 
 
@@ -35,8 +35,8 @@ class Trial:
     """One setting that was chosen.
 
     number: from 0, in the order of choice. state: "stopped" if it was hopeless before its last replicate, "failed" if
-    it cannot be run. loss, violation: `Goal.loss` and `Goal.violation` of its replicates, once it has ended.
-    replicates: how many were measured.
+    it cannot be run. loss, violation: `Goal.loss` and `Goal.violation` of its replicates; None while it runs or if it
+    failed. replicates: how many these were computed from, else 0.
     """
 
     number: int

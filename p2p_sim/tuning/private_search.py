@@ -114,7 +114,7 @@ def _whole(
 def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Accountant:
     """The accountant of a scenario's mechanism for the users of replicate 0.
 
-    text: the scenario without its learner, on which alone the accountant depends; it is the key of the cache.
+    text: the scenario without its learner, on which no accountant depends; part of the cache's key, with both folders.
     """
     people = Replicate(scenario, data_dir=data_dir).people()
     setup = Setup(
@@ -219,10 +219,10 @@ def tune_privately(
         worth = tuple(row for row in read_rows(directory) if row["replicate"] < FIRST_RUN)
         session.store.finish(lambda row: row[TRIAL], lambda row: True)
         # every run has the ε of the whole selection
-        whole = plan.bound.epsilon_upper
-        measured = {trial.number: Measured(-(trial.loss or 0.0), whole) for trial in ended}
+        total_epsilon = plan.bound.epsilon_upper
+        measured = {trial.number: Measured(-(trial.loss or 0.0), total_epsilon) for trial in ended}
         row = {**rows[FIRST_RUN + winner.number], "basis": plan.bound.basis}
-        chosen = BestSetting(winner, measured[winner.number].score, worth, whole, row)
+        chosen = BestSetting(winner, measured[winner.number].score, worth, total_epsilon, row)
         run_tuning = replace(tuning, base=base.replace(**{TARGET: plan.run_epsilon}))
         files = write_outcome(directory, run_tuning, ended, measured, chosen)
     return Tuned(directory, tuple(ended), chosen, tuple(files))

@@ -22,7 +22,7 @@ from p2p_sim.privacy import (
 )
 from p2p_sim.privacy import conditions as catalogue
 from p2p_sim.privacy.bound import EXACT, OBSERVERS, Bracket, PrivacyBound, worst_bound
-from p2p_sim.privacy.conditions import CLAIMED, Condition
+from p2p_sim.privacy.conditions import CLAIMED, Condition, identifier_of
 from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated, theorem3_stated
 from p2p_sim.privacy.questions import Question, answer
 from p2p_sim.privacy.rivals.dp_sgd import ProjectedSteps
@@ -198,10 +198,7 @@ DISCRETE = (
 
 def test_mechanisms_with_noise_of_real_numbers_say_that_floating_point_is_not_meant():
     assert set(OWN_MECHANISMS) == {*REAL, *DISCRETE}
-    said = {
-        kind: {getattr(condition, "identifier", CLAIMED) for condition in own.conditions}
-        for kind, own in OWN_MECHANISMS.items()
-    }
+    said = {kind: {*map(identifier_of, own.conditions)} for kind, own in OWN_MECHANISMS.items()}
     assert {kind for kind in REAL if REAL[kind] not in said[kind]} == set()
     assert {kind for kind in DISCRETE if said[kind] & set(REAL.values())} == set()
     for model in (DpSgd(1.0, 0.5, 2), ProjectedSteps(1.0, 0.5, 2)):

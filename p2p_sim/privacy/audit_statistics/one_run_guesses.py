@@ -1,4 +1,4 @@
-"""Lower bounds of ε and δ that guesses in one run prove: each target's label is a fair coin, guessed or not.
+"""Lower bounds of ε and δ that guesses in one run prove, where each target's label is a fair coin.
 
 A *view* is all that the attacker sees of a cluster. A *stake* is the weight λ of a guess in a test, fixed beforehand.
 

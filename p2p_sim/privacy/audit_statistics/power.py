@@ -24,7 +24,7 @@ ERROR = 1e-9
 SHARES = (0.25, 0.5, 0.75)
 """Shares of ε(δ = 1e-3) among which the ε of the δ-test is chosen."""
 LARGEST_TEST_EPSILON = 4.0
-"""Largest ε at which δ is tested by default; a larger ε(δ = 1e-3) is cut to this value."""
+"""A larger ε(δ = 1e-3) is cut to this value; by default δ is tested at the `SHARES` of it."""
 _EVENTS = 24
 """Number of thresholds ε' that are tried for the ε-test; see `AttackPlan`."""
 

@@ -120,8 +120,9 @@ def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
 
 def subset_selection(classes: int, epsilon: float) -> float:
     """Precision times recall of subset selection with the best subset size, where a cluster has one label."""
-    grow, sizes = math.exp(epsilon), range(1, classes)
-    return max((d * grow / (d * grow + classes - d)) ** 2 / d for d in sizes)  # recall² / d: precision is recall / d
+    growth = math.exp(epsilon)
+    # recall² / d: precision is recall / d
+    return max((d * growth / (d * growth + classes - d)) ** 2 / d for d in range(1, classes))
 
 
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:

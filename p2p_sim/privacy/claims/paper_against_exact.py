@@ -112,4 +112,4 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
         forth, back = np.maximum(first - growth * second, 0.0).sum(), np.maximum(second - growth * first, 0.0).sum()
         return bool(max(forth, back) > delta)
 
-    return bisect(above, 0.0, local_epsilon(flip_prob), 1e-9)[0]
+    return bisect(above, 0.0, local_epsilon(flip_prob), 1e-9).above

@@ -22,7 +22,8 @@ NUMBERS = (1, 3, 5, 7, 9)
 PARTS = (0.25, 0.5, 0.75)
 """Shares of users who ask the smaller number of peers, in the mixtures of two numbers that are compared."""
 NO_ERROR = 1e-12
-"""Probability of the smallest, and of the largest, numbers of submissions that are left out of an error."""
+"""Errors up to this count as none; at most as likely are the smallest, and the largest, numbers of submissions that are
+left out of an error."""
 
 
 @dataclass(frozen=True)

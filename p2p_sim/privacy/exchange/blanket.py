@@ -152,7 +152,8 @@ class Blanket:
         if keep <= 0.0:
             return 2.0 * math.exp(LOG_TAIL)
         walk = _walk(self.users, self.share, self.kinds, visited or ((self.users, 1.0),), blocks)
-        # Bin(s, 1/2) of s messages are of the first kind; the sum of worths is (keep + lose)·(this number) - due
+        # Bin(s, 1/2) of s messages are of the first kind; (keep + lose)·(this number) - due is the sum of worths less
+        # the charge for users who are not visited
         due = (lose * walk.both + rest * (walk.total - walk.both) + self.growth * walk.unseen) * (1.0 - 1e-14)
         cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in, so that rounding is charged
         gain = (keep + lose) * walk.both / 2.0 * _at_least(cut - 1.0, walk.both - 1.0)
@@ -166,8 +167,9 @@ class Blanket:
 class _Walk:
     """The parts of the bound's sum that do not depend on ε: arrays (terms,) over V, b and s.
 
-    both: s, how many messages speak for a label. total: b + 1, how many messages belong to the blanket.
-    unseen: the charge (n - V)γ/k for users who are not visited, in units of e^ε - 1.
+    both: s, how many messages speak for a label. total: b + 1, how many messages belong to the blanket, for the first b
+    of its block. unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(the
+    block's last b + 1).
     weights: the term's probability times k/(b+1). slack: factor for the rounding of the whole sum.
     lost: probability left out of the laws of V and b.
     tiny: probability left out of the law of s, times the largest weight of a message, about k = `kinds`.
@@ -186,10 +188,10 @@ class _Walk:
 def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
     """The terms of the sum over V (`visited`), b and s for n = `users`, γ = `share` and k = `kinds`.
 
-    Let the messages of b of the other V - 1 visited users belong to the blanket. With due = (n - V)(e^ε-1)γ/k, the
-    charge for users who are not visited, the sum over b is E [ mean of b+1 worths - due/(b+1) ]_+ . The mean falls with
-    b (in the convex order), and due/(b+1) falls too. So a block of values of b is charged the mean at its first b and
-    due/(b+1) at its last.
+    Let the messages of b of the other V - 1 visited users belong to the blanket. With c = (n - V)(e^ε-1)γ/k, the charge
+    for users who are not visited, the sum over b is E [ mean of b+1 worths - c/(b+1) ]_+ . The mean falls with b (in
+    the convex order), and c/(b+1) falls too. So a block of values of b is charged the mean at its first b and c/(b+1)
+    at its last.
     """
     # as many blocks of b for each V as make about `MOST` terms: s has some 2√(2·60·(its variance + 1)) + 60 values
     likely = visited[0 if len(visited) == 1 else len(visited) // 2][0]

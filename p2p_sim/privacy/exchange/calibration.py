@@ -50,17 +50,18 @@ def smallest_flip_prob(
     for size in sorted({int(size) for size in sizes}):
         if not certified(flip_prob, size):
 
-            def met(alpha: float, n: int = size) -> bool:
+            def suffices(alpha: float, n: int = size) -> bool:
                 return certified(alpha, n)
 
-            flip_prob = smallest_of_three_digits(met, flip_prob, local)
+            flip_prob = smallest_of_three_digits(suffices, flip_prob, local)
     return flip_prob
 
 
 def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
     """The largest ε₀ of the noisy labels, to three digits, at which a privacy target is certified in every cluster.
 
-    The result is at least ε and at most max(ε, 100), and is certified. It is the largest such ε₀ only if every larger
+    The result is at least ε and at most max(ε, 100). It is certified in the cluster that decided it, and in all others
+    if a target that is certified at one ε₀ is so at every smaller one. It is the largest such ε₀ only if every larger
     ε₀ misses the target.
 
     Args:
@@ -71,10 +72,10 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
     for size in sorted({int(size) for size in sizes}):
         if local > epsilon and not certified(local, size):
 
-            def met(noise: float, n: int = size) -> bool:
+            def suffices(noise: float, n: int = size) -> bool:
                 return certified(noise, n)
 
-            local = _of_three_digits(met, epsilon, local).above
+            local = _of_three_digits(suffices, epsilon, local).above
     return local
 
 

@@ -54,7 +54,7 @@ class _Target:
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """Two flip probabilities to try, ascending: that which solves (U0), and the larger solution of (U0) and (D0).
+        """Two flip probabilities to try, ascending: α_U, which solves (U0), and the larger of it and α_D for (D0).
 
         An entry is infinite if there is no solution.
         """
@@ -88,7 +88,8 @@ class _Target:
     def starved(self, alpha: float) -> bool:
         """Whether condition (S) of `docs/theorem.md` holds at α: it can replace (D0) and (D1).
 
-        If (S) holds, evidence in that direction takes more submissions than arrive, unless many labels are mixed.
+        If (S) holds, evidence in the direction of (D0) and (D1) takes more submissions than arrive, unless many labels
+        are mixed.
         """
         n, q = self.n, alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon

@@ -208,7 +208,7 @@ class DirectViews:
 
         sparse: sum over multiples of h only, h times each; all data sets must have equally many users with unknown
         bits. A probability is then off by what is skipped and by h times what the window of X leaves out. The window is
-        therefore chosen to leave out 1/h of `missed`.
+        therefore chosen for exp(log_tail)/h in place of exp(log_tail).
         """
         log_tail, positive = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]

@@ -82,7 +82,7 @@ class MajoritySources(Sources):
 
     Args:
         sources, flip_prob, trials, rate: as in `ClusterExchange`.
-        kernel: the kernel.
+        kernel: gives the probability that a submission is a 1.
         requests: most peers whom a submitter asks, to bound the probability that somebody asks the target; None: any.
     """
 

@@ -189,8 +189,8 @@ class Peer(Accountant):
             return local
         if self.peers == ((1, 1.0),):
             return outward(local.lower / n, local.upper / n)
-        asked = sum(weight * some(1.0 / n, k) for k, weight in peer_weights(self.peers))
-        return outward(local.lower * asked * (1.0 - 2.0**-45), local.upper * asked * (1.0 + 2.0**-45))
+        chance = sum(weight * some(1.0 / n, k) for k, weight in peer_weights(self.peers))
+        return outward(local.lower * chance * (1.0 - 2.0**-45), local.upper * chance * (1.0 + 2.0**-45))
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of the smallest ε at which (ε, δ) holds against the peer, by inverting δ(ε)."""
@@ -234,7 +234,8 @@ class Coalition(Accountant):
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        # with probability `met` a member knows the noisy label itself; δ never exceeds `direct`, with its owner known
+        # with probability `met` a member knows the target's noisy label; δ is at most `direct`, its value if owners of
+        # labels are known
         met = self._met
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
         lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)

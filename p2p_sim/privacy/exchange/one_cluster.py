@@ -32,9 +32,9 @@ from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, 
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
-"""Most sources for which ε is exactly the ε of the worst data set, however many evaluations this takes."""
+"""Most sources for which the bounds of ε are those of the worst data set, however many evaluations this takes."""
 _EXPECTED = TABULATED
-"""Most expected submissions for which ε is exactly the ε of the worst data set."""
+"""Most expected submissions for which the bounds of ε are those of the worst data set."""
 _ROOM = (0.004, 0.001, 0.0003)
 """Relative increases of the ε of m = 0 that are tried in larger clusters, so that fewer data sets need evaluation."""
 _LOOKS = 24
@@ -207,7 +207,7 @@ class ClusterExchange(Sources):
 
     @property
     def tabulated(self) -> bool:
-        """Whether the cluster is small enough that ε is exactly the ε of the worst data set, at any cost of time."""
+        """Whether the bounds of ε are those of the worst data set, at any cost of time, since the cluster is small."""
         return self.sources <= EXHAUSTIVE and self.trials * self.rate <= _EXPECTED
 
     @property
@@ -256,7 +256,7 @@ class ClusterExchange(Sources):
             targets: what quick looks are checked against; `include` may raise them.
             least: smallest b of a block. share: the V that blocks need, as a share of that of m = 0.
             limited: whether to give up after `CoverPlan.most_looks` evaluations in a large cluster. False in the last
-                attempt, whose caller reports the figure without using the result of this method.
+                attempt: `epsilon` and `profile` then report their figure whatever the result.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)

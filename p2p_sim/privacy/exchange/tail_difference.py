@@ -47,7 +47,7 @@ class CutOffViews:
 
     weights: (W,) Pr[X]. share: X/S and (X + 1)/S, merged to (W + 1,) if X takes consecutive values, else (2W,).
     rest: 1 - share. nodes: locate a cut-off; check, full: confirm the cut-off where figures are reported.
-    submissions: the numbers t, with their weights. few: points at which tails are summed; None: at all X.
+    submissions: the numbers t, with their weights. few: points at which tails are summed; None: at the W values of X.
     slack: relative error of a tail. tiny: its absolute error by underflow.
     missed: bound on the probability of what the truncated law of X leaves out; widens both bounds of δ.
     """

@@ -63,7 +63,7 @@ SAMPLE_ALONE = "sample-of-users"
 
 
 class BoundAndSample(NamedTuple):
-    """The bound for all users, and the largest bound of a sample of them; None if each user was bounded on her own."""
+    """The bound for all users, and the largest of a sample; None if each user has her own bound or the bound is ε₀."""
 
     bound: PrivacyBound
     sample: PrivacyBound | None

@@ -59,7 +59,7 @@ class SlotLaws:
     side: ShiftLaw
 
     @cached_property
-    def rough(self) -> tuple[Floats, ...]:
+    def rough(self) -> tuple[Floats, Floats]:
         """Speed only: probabilities of three likelihood ratios, and the ratios, to choose M by; they bound nothing.
 
         Losses mean - √3 σ, mean, mean + √3 σ with probabilities 1/6, 4/6, 1/6 have the moments of a Gaussian up to the
@@ -86,7 +86,7 @@ class SlotLaws:
         return self._below(stay, moved, ratio, probabilities=probabilities, ratios=ratios)
 
     def _above(self, stay: Floats, moved: Floats, ratio: float, *, probabilities: Floats, ratios: Floats) -> Floats:
-        """E_side E_main [ stay · Λ_main + moved · Λ_side - ratio ]^+, and where the side law is lost."""
+        """E_side E_main [ stay · Λ_main + moved · Λ_side - ratio ]^+, and a charge for a lost side law."""
         # Given Λ_side, with rest = ratio - moved · Λ_side: stay · HS_(rest/stay)(main); stay - rest where rest <= 0.
         rest = ratio - moved[..., None] * ratios * (1.0 + 1e-8)
         safe = np.maximum(stay[..., None], _LEAST)
@@ -97,7 +97,7 @@ class SlotLaws:
         return np.asarray(inside @ probabilities + self.side.lost[0] * unmoved + moved * self.side.lost[1])
 
     def _below(self, stay: Floats, moved: Floats, ratio: float, *, probabilities: Floats, ratios: Floats) -> Floats:
-        """E_side E_main [ 1 - ratio · moved · Λ_side - ratio · stay · Λ_main ]^+, and where the side law is lost."""
+        """E_side E_main [ 1 - ratio · moved · Λ_side - ratio · stay · Λ_main ]^+, and a charge for a lost side law."""
         # Given Λ_side, with rest = 1 - ratio · moved · Λ_side: rest · HS_(ratio · stay/rest)(main); 0 where rest <= 0.
         rest = 1.0 - ratio * moved[..., None] * ratios * (1.0 - 1e-8)
         threshold = np.minimum(ratio * stay, _MOST)
@@ -147,7 +147,7 @@ class Slots:
         counts = self.offsets.bins(plan.limit).counts[:, :, self.columns].max(axis=2)
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
-    def _room(self, plan: SlotPlan, low: float, high: float) -> tuple[float, ...]:
+    def _room(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
         """The low end of the main slots' band, negative if there is no room, and the high end of the side slots' band.
 
         With them (1-2κ) p_main + κ (p_first + p_second) = p can hold for every p in [low, high].

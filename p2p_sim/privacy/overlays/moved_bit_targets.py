@@ -1,6 +1,7 @@
 """The bound of `moved_bit` for the targets of a table: which L is best, and which targets are bounded at once.
 
-The bound of `moved_bit` holds for every target and every L; e^-L bounds how likely a user's p_i leaves its band.
+The bound of `moved_bit` holds for every target and every L; a user's p_i leaves its band with probability
+at most 2e^-L.
 `MovedBitSearch` takes the least bound over some L, after the largest over the ranges of known ones and both directions.
 Speed only: `MovingTargets` bounds targets with similar weights at once.
 """
@@ -27,9 +28,9 @@ _DENSE = 2
 _CLASSES = 6
 """Most classes of targets; those of a class are bounded at once."""
 _STEP = 1.3
-"""Targets whose sums of squared weights lie between two neighbouring powers of this are in one class."""
+"""Of more than `_CLASSES` targets, sums of squared weights (over the largest) between two powers of this are alike."""
 _STRAYS = (-8.0, -12.0, -16.0, -20.0, -25.0, -31.0, -38.0, -46.0, -56.0)
-"""Values of -L that are tried; the logarithm of how likely a user's p_i may leave its band."""
+"""Values of -L that are tried; a user's p_i leaves its band with probability at most 2e^-L."""
 
 
 class LargestDivergence(NamedTuple):
@@ -46,7 +47,8 @@ class LargestDivergence(NamedTuple):
 class MovedBitSearch:
     """HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
 
-    level: the index in `_STRAYS` of the -L that is tried first; that of the least bound at the last ratio.
+    level: the index in `_STRAYS` of the -L that is tried first: that of the least bound at the last ratio, or the one
+    before it.
     """
 
     bound: MovedBit

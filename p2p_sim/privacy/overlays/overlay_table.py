@@ -1,7 +1,7 @@
 """A table of fetch probabilities with what the learner knows besides, and which of its users have the same bound.
 
 Speed only: a bound is computed once for all targets whose fetchers have the same rows and weights. A *row* of the table
-holds one user's fetch probabilities.
+holds one user's fetch probabilities. `remembered` keeps a method's results in its object.
 """
 
 import itertools
@@ -120,10 +120,12 @@ class OverlayTable:
     @cached_property
     def same(self) -> Ints:
         """For each user, one with the same row, (n,); where `used`, also with the same rate and the same `members`."""
-        leader, used = self._equal_rows.copy(), np.flatnonzero(self.used)
-        lines = np.stack([leader[used], self.rates[used], self.members[used]], axis=1)
+        leader = self._equal_rows.copy()
+        # only users who share their row with another one may differ in rate or side
+        shared = np.flatnonzero(self.used & (np.bincount(leader, minlength=len(leader))[leader] > 1))
+        lines = np.stack([leader[shared], self.rates[shared], self.members[shared]], axis=1)
         _, first, line = np.unique(lines, axis=0, return_index=True, return_inverse=True)
-        leader[used] = used[first][line.ravel()]
+        leader[shared] = shared[first][line.ravel()]
         return leader
 
     @cached_property
@@ -133,7 +135,8 @@ class OverlayTable:
         data = self.rows.data[hides]
         row = np.repeat(np.arange(len(self.members)), np.diff(self.rows.indptr))[hides]
         start = np.concatenate([[0], np.cumsum(hides)])[self.rows.indptr]
-        return same_rows(start, data[np.lexsort((data, row))])
+        falls = (data[1:] < data[:-1]) & (row[1:] == row[:-1])  # sorting takes long, and often nothing is to be sorted
+        return same_rows(start, data[np.lexsort((data, row))] if falls.any() else data)
 
     def alike(self, near: int) -> Ints:
         """For each user as a target, the number of one user with the same bound, (n,); -1 for members.
@@ -213,11 +216,12 @@ def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints
     Args:
         start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: each (E,).
     """
-    first_rows: dict[tuple[bytes, ...], int] = {}
-    leaders = np.zeros(len(start) - 1, dtype=np.int64)
-    for row, (first, last) in enumerate(itertools.pairwise(start.tolist())):
-        leaders[row] = first_rows.setdefault(tuple(column[first:last].tobytes() for column in columns), row)
-    return leaders
+    # one text of bytes for all entries, of which each row is a part; rows of different length have different texts
+    entries = np.rec.fromarrays(columns)
+    content, size = entries.tobytes(), entries.dtype.itemsize
+    first_rows: dict[bytes, int] = {}
+    rows = enumerate(itertools.pairwise((start.astype(np.int64) * size).tolist()))
+    return np.array([first_rows.setdefault(content[first:last], row) for row, (first, last) in rows], dtype=np.int64)
 
 
 def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "scipy.sparse.csr_array":

@@ -85,10 +85,11 @@ class RegularExchange(Accountant):
 
 
 def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilon: float, delta: float) -> int | None:
-    """The smallest degree up to `most` at which bisection finds (ε, δ) certified; None if there is none.
+    """The smallest degree up to `most` at which bisection finds (ε, δ) certified, or None.
 
-    Bisection supposes that a degree is certified if a smaller one is. This is checked only for two degrees: the
-    returned one, and the next smaller one, which is not certified.
+    None if neither a power of 2 below `most` nor `most` is certified. Bisection supposes that a degree is certified if
+    a smaller one is. This is checked only for two degrees: the returned one, and the next smaller one, which is not
+    certified.
     """
 
     def certified(degree: int) -> bool:

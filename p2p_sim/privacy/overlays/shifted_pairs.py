@@ -240,7 +240,7 @@ def _odds(part: float, rest: float) -> float:
 
 
 def _window(count: int, first: float, second: float) -> Floats:
-    """Consecutive values; outside, Bin(count, p) has a probability of e^`LOG_TAIL` for p = `first` and p = `second`."""
+    """Consecutive values; Bin(count, p), p = `first` or `second`, is on either side with e^`LOG_TAIL` at most."""
     ends = [bernstein_window(count * p, count * p * (1.0 - p), count, LOG_TAIL) for p in (first, second)]
     return np.arange(min(end[0] for end in ends), max(end[1] for end in ends) + 1, dtype=np.float64)
 

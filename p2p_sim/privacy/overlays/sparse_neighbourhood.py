@@ -109,7 +109,8 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
     have the least sum of shares.
 
     Args:
-        cells, fetchers, shares: (E,) each, entries of a table: cell, numbered from 0 without gaps, fetcher and weight.
+        cells, fetchers, shares: (E,) each, for each entry its cell, numbered from 0 without gaps, its fetcher i, and
+            W_ij/W_iv.
     """
     load = [0.0] * count
     counts = np.bincount(cells)
@@ -125,11 +126,11 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
 
 def _rings(
     users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: Ints, num_cells: int
-) -> tuple[Floats, ...]:
+) -> tuple[Floats, Floats]:
     """How much of the cells is seen, as two arrays.
 
-    h_k = rate_k W_k(S_k), (K,), is the probability that user k submits a bit of S_k. u_j = Π_k (1-h_k)^(W_kj/W_k(S_k)),
-    (C,), is a lower bound of the probability that cell j stays hidden.
+    h_k = rate_k W_k(S_k), (K,), is the probability that user k submits a bit of S_k. With R_k draws of user k,
+    u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)), (C,), is a lower bound of the probability that cell j stays hidden.
 
     Args:
         users, cells, entries: (E,) each, k, j and W_kj for each j in S_k. rates, draws: (K,), of each user.
@@ -144,7 +145,7 @@ def _rings(
     return hit, np.where(log_hidden < 0.0, np.exp(log_hidden * (1.0 + 1e-14)) * (1.0 - 2.0**-50), 1.0)
 
 
-def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, ...]:
+def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
     """The laws, (F, L), of F = `count` fetchers' hidden weights W_i(X_i), in multiples of units, and the units, (F,).
 
     Args:

@@ -229,7 +229,7 @@ def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limi
     return outward(0.0, keep * divergence * (1.0 + 1e-12)).upper if divergence > 0.0 else 0.0
 
 
-def amplified(flip_prob: float, epsilon: float) -> tuple[float, ...]:
+def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
     """keep = 1-α-αe^ε, rounded up, and the ratio r = (e^ε(1-α)-α)/keep, at least 1, rounded down.
 
     They follow from the noise on the target's own label: δ(ε) <= keep · HS_r.

@@ -116,15 +116,16 @@ class Tails:
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
         """The bounds, (K,), of a row whose entries but `entry` are equal, or if `without` is not 0; else None."""
-        hiding = self._hiding(user)
         if self.without:
+            hiding = self._hiding(user)
             hiding = np.delete(hiding, np.searchsorted(hiding, entry))
             return self._bounds_of(hiding[: max(0, hiding.size - self.without)].tobytes())
-        if hiding.size < 2:
+        size, ends = self._ends(user)
+        if size < 2:
             return np.ones(len(self.levels))
-        least = float(hiding[1] if entry == hiding[0] else hiding[0])
-        largest = float(hiding[-2] if entry == hiding[-1] else hiding[-1])
-        return None if largest - least > 1e-12 * least else self._bounds_of_equal(least, hiding.size - 1)
+        least = ends[1] if entry == ends[0] else ends[0]
+        largest = ends[-2] if entry == ends[-1] else ends[-1]
+        return None if largest - least > 1e-12 * least else self._bounds_of_equal(least, size - 1)
 
     @remembered
     def _bounds_of(self, weights: bytes) -> Floats:
@@ -135,10 +136,15 @@ class Tails:
     def _bounds_of_equal(self, weight: float, count: int) -> Floats:
         return _even(weight, count, self.flip_prob, self.levels)
 
-    @remembered
     def _hiding(self, user: int) -> Floats:
         """The entries of a user's row that hide somebody, ascending."""
         return np.sort(self.row(user))
+
+    @remembered
+    def _ends(self, user: int) -> tuple[int, list[float]]:
+        """How many entries of a user's row hide somebody, and the two least and the two largest, ascending."""
+        hiding = self._hiding(user)
+        return hiding.size, [*hiding[:2].tolist(), *hiding[-2:].tolist()]
 
     @remembered
     def _moments(self, user: int) -> Floats:
@@ -237,7 +243,7 @@ def any_of(chances: Floats, copies: Floats, draws: int = 1) -> float:
 
     Args:
         chances: (E,), the probability of each event. copies: (E,), how many events have this probability.
-        draws: how many times each event may happen.
+        draws: independent trials of each event.
     """
     with np.errstate(divide="ignore"):
         none = draws * float((copies * np.log1p(-np.minimum(chances, 1.0))).sum())  # logarithm of the probability
@@ -283,7 +289,8 @@ class UserBound:
         others = [amplified_delta(its, self.flip_prob, epsilon, last) for its in self._built[1:-1]]
         if min(others, default=last if len(self._built) > 1 else 0.0) < last:
             return ()
-        return self.levels.best(amplified(self.flip_prob, epsilon)[1])
+        _, ratio = amplified(self.flip_prob, epsilon)
+        return self.levels.best(ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
         """Upper bounds of δ(ε), one after another; with `delta`, a larger one may do if on the same side of `delta`."""

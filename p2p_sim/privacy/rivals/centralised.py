@@ -137,7 +137,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _laid_open(self) -> bool:
-        """Whether a user's label can be seen for certain: it is never resampled, or shares have no noise."""
+        """Whether a user's label can be seen for certain: never resampled, or with shares released without noise."""
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
     @property
@@ -227,12 +227,12 @@ class ClusterResampling(Accountant):
         return self.released and self.num_classes == 2 and not self._uniform and self.cluster_size > 1 and finite
 
     def _attained_epsilon(self, delta: float) -> float:
-        """A lower bound of ε at δ, by the best event or by bins of the released share; 0 if q̃ is not released."""
+        """A lower bound of ε at δ, by an event or by bins of the share; 0 if q̃ is neither released nor uniform."""
         explicit = self._explicit_epsilon(delta)
         if not self._binned or self._attained_delta(explicit) <= delta:
             return explicit
         top = min(self.pure_epsilon, LARGEST_EPSILON)
-        return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION)[0]
+        return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION).above
 
     def _explicit_epsilon(self, delta: float) -> float:
         """A lower bound of ε at δ, by the best of some events of q̃."""
@@ -247,7 +247,7 @@ class ClusterResampling(Accountant):
         return best * (1.0 - 1e-12)
 
     def _events(self) -> Iterator[ShareEvent]:
-        """Yield the events of the module's docstring, of likelihood ratio e^(2/σ); none if q̃ is not released."""
+        """Yield the events of the module's docstring if q̃ is released; a certain one if q̃ is uniform."""
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
             yield ShareEvent(1.0, tau, tau)
@@ -273,7 +273,7 @@ class ClusterResampling(Accountant):
 
 @disk_cached
 def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
-    """Bounds of ε at δ by bisection of δ(ε), at most the pure ε; the lower one is 0 for three classes or more."""
+    """Bounds of ε at δ by bisection of δ(ε), at most the pure ε; the lower one is 0 unless δ(ε) is `_countable`."""
     pure, lower = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf, 0.0
     if resampling._countable:
         lower, _ = crossing(lambda epsilon: resampling.delta(epsilon).lower > delta, pure, _PRECISION)

@@ -8,7 +8,8 @@ the brackets of `MajorityCluster` hold for every such g.
 **Symmetry.** If the noisy labels of a cluster are permuted, the law of what the learner sees does not change. Then this
 can be drawn from the noisy labels in random order: it is a post-processing of what a shuffler releases.
 
-**Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay: symmetric, if walks ended at uniform users.
+**Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay before they are submitted. If walks ended at uniform
+users, this would be symmetric; their distance D from that adds (1 + e^ε) D to δ(ε).
 """
 
 from collections.abc import Callable

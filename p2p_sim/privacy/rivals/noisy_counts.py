@@ -171,8 +171,8 @@ class NoisyCounts(Accountant):
         rest = 1.0 - delta / self._most * (1.0 - _MARGIN)
         exact = (self.pure_epsilon + math.log(rest)) * (1.0 + _MARGIN) + 1e-15 if rest > 0.0 else 0.0
         upper = min(max(0.0, exact), self.pure_epsilon)
-        known = self.surplus == 1.0 and self.released == 1.0
-        basis = "exact: two-sided geometric noise" if known else "two-sided geometric noise, or more of it"
+        exact_noise = self.surplus == 1.0 and self.released == 1.0
+        basis = "exact: two-sided geometric noise" if exact_noise else "two-sided geometric noise, or more of it"
         lower = min(self._lower(delta), upper)
         return PrivacyBound(
             lower, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions

@@ -164,7 +164,7 @@ def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
 
 
 def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
-    """Bins of q̃₁, fine about the true share and towards the ends, with their probabilities for J = `ones`."""
+    """Bins of q̃₁, fine about the true share and towards the ends, with their probabilities for J = `ones` and J + 1."""
     # inner ends of the bins
     share, end = np.array([ones, ones + 1]) / n, 1.0 - threshold
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)

@@ -220,7 +220,7 @@ def _rounded_up(epsilon: float) -> float:
 class RunLawBands:
     """Intervals (bands) of u, the probability that another run is better, with bounds of weights in each band.
 
-    law: the law of one run's privacy loss. widths, ends: (b,) width and upper end of each band, in ascending order.
+    law: of one run's privacy loss. widths, ends: (b,) width and upper end of each band, in ascending order of u.
     log_weights, log_ratios: (b,) the largest ln w and C in each band. silent: as in `RunLaw`.
     """
 

@@ -158,8 +158,10 @@ def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Vie
         draws: bounds of E Bin(k; n, rate·Q), for J = m, m+1, .... n: users. resampling_prob: λ.
         rate: 1 or λ; a noisy label of the others is a one with probability rate·Q.
     """
-    zeros = Bracketed(draws.lower[:-1], draws.upper[:-1], draws.missing[:-1], draws.first)
-    ones = Bracketed(draws.lower[1:], draws.upper[1:], draws.missing[1:], draws.first)
+    zeros, ones = (
+        Bracketed(draws.lower[rows], draws.upper[rows], draws.missing[rows], draws.first)
+        for rows in (slice(None, -1), slice(1, None))
+    )
     if resampling_prob == 1.0:
         return zeros, ones
     return _view(zeros, n, resampling_prob, rate, label=0), _view(ones, n, resampling_prob, rate, label=1)
@@ -342,6 +344,6 @@ class _Weights:
 
 
 def _bin_means(values: Floats, points: int) -> Floats:
-    """Means over bins of a monotone function with `points` values on each; their error is rise / (2 points)."""
+    """Means over bins of a monotone function with `points` values on each, off by at most rise / (2 points)."""
     pieces = 0.5 * (values[:, 1:] + values[:, :-1])
     return np.asarray(pieces.reshape(len(values), -1, points).mean(axis=2))

@@ -152,7 +152,7 @@ def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
     """Upper bound of ε at δ, by bisection, where the bound of δ(0) is above δ; the lower bound is 0."""
     high = messages.local_epsilon
     if messages._complete:
-        return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6)[1])
+        return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6).below)
     upper = bisect_twice(
         lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
         lambda epsilon: messages.delta(epsilon).upper,

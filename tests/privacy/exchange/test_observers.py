@@ -8,6 +8,7 @@ import pytest
 
 from p2p_sim.privacy import LabelExchange, local_epsilon
 from p2p_sim.privacy.audit_statistics.view_laws import CoalitionViews, LearnerViews, split_cells
+from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.exchange.coalition import known_law
 from p2p_sim.privacy.exchange.observers import Coalition, Eavesdropper, Peer, TimedLearner
 from p2p_sim.privacy.randomized_response import local_delta
@@ -157,6 +158,14 @@ def test_local_delta_at_the_ends():
     assert local_delta(0.0, 800.0).upper == 1.0
     assert local_delta(0.5, 0.0).upper <= 1e-15
     assert local_delta(0.1, local_epsilon(0.1)).lower == 0.0
+
+
+@pytest.mark.parametrize("epsilon", [711.0, 720.0, 1000.0, 1399.0, 1401.0, 1425.0, 1450.0, 1e6])
+def test_nothing_is_left_of_a_noisy_label_at_an_epsilon_that_exponentials_cannot_hold(epsilon):
+    """δ is 0 from ε₀ on; e^ε and e^(ε/2) overflow at 710 and 1420."""
+    for alpha in (0.5, 0.1, 1e-290):
+        for classes in (2, 3):
+            assert local_delta(alpha, epsilon, classes) == Bracket(0.0, 0.0)
 
 
 def test_known_law_is_a_distribution():

@@ -360,8 +360,8 @@ def test_users_who_never_submit_have_no_offsets():
 
 
 def test_an_averaged_law_lies_on_the_grid_of_its_own_plan():
-    """Plans of two targets may differ in the grid alone."""
+    """Two targets' plans may have equal limits and κ, and different grids."""
     offsets = Offsets(np.array([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3]]), np.full(2, 0.5))
-    plan = SlotPlan(offsets.largest, 1.0, 0.0, wide_users=0, variance=1.0, moved_share=0.5, grid=0.01)
+    plan = SlotPlan(offsets.largest, 0.3, 0.0, wide_users=0, variance=1.0, moved_share=0.5, grid=0.01)
     grids = [offsets.average(replace(plan, grid=grid), 0.4, 0.6).grid for grid in (0.01, 0.02)]
     assert grids == [0.01, 0.02]
