@@ -28,9 +28,12 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> Any:
-    """The version of the package, or a name of __init__.pyi."""
-    if name != "__version__":
-        return _named(name)
-    from p2p_sim.base import version
+    """The version of the package, or a name of __init__.pyi; looked up once."""
+    if name == "__version__":
+        from p2p_sim.base import version
 
-    return version()
+        value = version()
+    else:
+        value = _named(name)
+    globals()[name] = value
+    return value

@@ -15,7 +15,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 import numpy as np
 
 from p2p_sim.base import bound_text, card, count
-from p2p_sim.privacy.conditions import identifier_of
+from p2p_sim.privacy.conditions import CLAIMED, Condition
 
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
@@ -58,6 +58,11 @@ class Bracket:
         if self.lower == self.upper or self.upper - self.lower <= EXACT * self.upper < math.inf:
             return basis
         return re.sub(r"\bexact\b(, over\b)?", lambda word: "certified" + " over" * bool(word[1]), basis)
+
+
+def identifier_of(condition: str) -> str:
+    """The identifier of a condition; `CLAIMED` for plain text."""
+    return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
 
 @dataclass(frozen=True, repr=False)

@@ -22,10 +22,11 @@ from p2p_sim.privacy.bound import (
     check_epsilon,
     check_range,
     common_observer,
+    identifier_of,
     plain_arguments,
 )
 from p2p_sim.privacy.composition_lower_end import composed_epsilon
-from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE, identifier_of
+from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE
 from p2p_sim.privacy.conversions import gdp, loss_law, pld, renyi
 from p2p_sim.privacy.dominating_law import library_of_plds
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE

@@ -26,11 +26,6 @@ class Condition(str):
         return self.identifier, str(self)
 
 
-def identifier_of(condition: str) -> str:
-    """The identifier of a condition; `CLAIMED` for plain text."""
-    return condition.identifier if isinstance(condition, Condition) else CLAIMED
-
-
 SET_SEEN = Condition(
     "set-of-submissions", "the learner sees the set of submissions, not their arrival times or other traffic"
 )

@@ -1,6 +1,5 @@
 from .advice import examined as examined
-from .composable_release import release as release
-from .holdout_score import check_law_known as check_law_known
+from .learn import check_law_known as check_law_known
 from .learn import learned_from as learned_from
 from .network_figures import draw as draw
 from .observed_network import ObservedNetwork as ObservedNetwork
@@ -23,6 +22,7 @@ from .run import account as account
 from .run import exchange as exchange
 from .run import measure as measure
 from .run import prepare as prepare
+from .run import release as release
 from .run import set_up as set_up
 from .selection_scores import LOWER as LOWER
 from .selection_scores import PRIVATE as PRIVATE

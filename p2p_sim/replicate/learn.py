@@ -22,6 +22,7 @@ from p2p_sim.base import (
     offer_of,
     require,
 )
+from p2p_sim.exchange import NOBODY
 from p2p_sim.learning import (
     Counted,
     LinearValues,
@@ -42,6 +43,7 @@ from p2p_sim.mechanisms import (
     ByCluster,
     DensityRelease,
     Deployment,
+    Evidence,
     LabelRelease,
     ModelRelease,
     NoiseLaw,
@@ -52,6 +54,7 @@ from p2p_sim.mechanisms import (
 )
 from p2p_sim.population import People, Population
 from p2p_sim.replicate.replicate import KEPT, Replicate
+from p2p_sim.scenario import Scenario
 
 _OFF = 1e-3
 """By how much probabilities may differ from a sum of 1: rounding in single precision."""
@@ -232,3 +235,27 @@ def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str],
     wrong = misfit(type(predictor), Predictor)
     require(method_of(offer, *learned), not wrong, f"{type(predictor).__name__}.{wrong}")
     return CheckedPredictor(predictor, offer, num_classes)
+
+
+def check_law_known(scenario: Scenario, purpose: str) -> None:
+    """Raise InputError if faults of the network or an adversary stand between labels and release."""
+    if not scenario.network.ideal or scenario.adversaries != NOBODY:
+        beyond = (*scenario.network.faults, "adversaries")[0]
+        raise InputError(f"{purpose}: needs released labels whose law is known; leave out {beyond}")
+
+
+def evidence_of(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> Evidence:
+    """The class scores of released labels, from which accuracy is estimated without true labels.
+
+    Raises:
+        InputError: there are none, or a network with faults or an adversary comes between labels and release.
+    """
+    scenario = case.scenario
+    check_law_known(scenario, "validation")
+    evidence = mechanism.evidence(outcome, people.cluster_offsets)
+    if evidence is None:
+        raise InputError(
+            f"validation: mechanism.kind = {scenario.mechanism.kind!r} releases nothing here that says how accurate "
+            "a predictor is; 'randomized_response' does"
+        )
+    return evidence

@@ -1,6 +1,7 @@
 """One replicate on one page: prepared, exchanged, accounted for, learned from, and its row of results."""
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,10 +25,9 @@ from p2p_sim.learning import AccuracyEstimate, population_heterogeneity, probabi
 from p2p_sim.mechanisms import Accounted, DensityRelease, Deployment, Outcome, Predictor, Release, Setup
 from p2p_sim.network import Network, cluster_of
 from p2p_sim.population import People, Population
-from p2p_sim.privacy import PrivacyBound, Terms
+from p2p_sim.privacy import OnePoint, PrivacyBound, RunRelease, Terms
 from p2p_sim.privacy import statement_record as record
-from p2p_sim.replicate.holdout_score import evidence_of
-from p2p_sim.replicate.learn import learn
+from p2p_sim.replicate.learn import evidence_of, learn
 from p2p_sim.replicate.replicate import Replicate, check_memory, scenario_of
 from p2p_sim.replicate.row import Row, StatedRow, advantage_columns, row_of
 from p2p_sim.scenario import Scenario
@@ -202,6 +202,38 @@ def run(
         cast(Release, outcome.release), people, bounds, stated.row | more, stated.terms,
         transcript=outcome.transcript, case=case, exchanged=dataclasses.replace(exchanged, outcome=lean),
     )  # fmt: skip
+
+
+def release(
+    scenario: Scenario | str | Path,
+    replicate: int = 0,
+    data_dir: str | Path | None = None,
+    at_delta: float = 1e-8,
+) -> RunRelease:
+    """The release of a replicate for `compose`: its accountant, and the seeds of its random numbers.
+
+    Args:
+        scenario: what to run, the path of its file, or the name of a shipped one; `noise_salt` gives the same users
+            fresh noise.
+        replicate: its index.
+        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
+        at_delta: δ of the statement that is composed where a mechanism states ε at one δ alone.
+
+    Raises:
+        InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
+    """
+    case = Replicate(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
+    ran, completed = case.scenario, exchange(case)
+    mechanism, sizes = completed.mechanism, completed.population.cluster_sizes
+    situation = ran.situation(completed.population.num_classes)
+    accountant = mechanism.accountant_of(completed.outcome, sizes, situation)
+    if accountant is None:
+        account = mechanism.account(completed.outcome, sizes, situation, at_delta)
+        stated = account.statements["epsilon_upper"]
+        if not isinstance(stated, PrivacyBound) or math.isinf(stated.epsilon_upper):
+            raise InputError(f"{ran.name}: states no finite ε at δ = {at_delta:g}")
+        accountant = OnePoint(stated)
+    return RunRelease(accountant, ran.seed, case.replicate, ran.noise_salt)
 
 
 def prepare(case: Replicate) -> Prepared:

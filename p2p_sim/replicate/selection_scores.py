@@ -11,8 +11,7 @@ from p2p_sim.learning import AccuracyEstimate, probabilities_of, validated
 from p2p_sim.mechanisms import Deployment, Outcome, Predictor
 from p2p_sim.network import cluster_of
 from p2p_sim.population import Population
-from p2p_sim.replicate.holdout_score import evidence_of
-from p2p_sim.replicate.learn import learned_from
+from p2p_sim.replicate.learn import evidence_of, learned_from
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.replicate.row import StatedRow
 from p2p_sim.replicate.run import exchange, measure, set_up

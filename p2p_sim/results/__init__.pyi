@@ -1,6 +1,5 @@
 from .comparison import Comparison as Comparison
 from .comparison import compare as compare
-from .data_frames import load_results as load_results
 from .figure_request import Chosen as Chosen
 from .figure_request import FigureRequest as FigureRequest
 from .figure_request import filled as filled

@@ -12,7 +12,7 @@ from p2p_sim.figures import FLOOR, SAME, View, is_number, pairs, plot_fit, plot_
 from p2p_sim.measures import POINT, Estimate, by_replicate, fit_forms, log_log_slope, points
 from p2p_sim.results.figure_request import FIT_X, Chosen, FigureRequest, covered, filled, lines_of, request_of
 from p2p_sim.results.results_directory import Results, read_results
-from p2p_sim.results.rows import load_results
+from p2p_sim.results.rows import stored_rows
 
 FORMATS = ("png", "svg", "pdf")
 _FIXED = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
@@ -83,7 +83,7 @@ def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
 
     rows: the rows of the directory that are drawn; None: all.
     """
-    rows = load_results(directory) if rows is None else rows
+    rows = stored_rows(directory) if rows is None else rows
     return [] if rows.empty else plot(directory, FigureRequest(), rows=rows)
 
 

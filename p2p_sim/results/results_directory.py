@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from p2p_sim.base import InputError, nearest
-from p2p_sim.results.rows import MANIFEST, ROWS, load_results, read_manifest, read_rows
+from p2p_sim.measures import derived
+from p2p_sim.results.rows import MANIFEST, ROWS, read_manifest, read_rows, stored_rows
 
 NUMBERS = (
     *("flip_prob", "sampling_rate", "effective_sampling_rate", "num_users", "num_clusters", "heterogeneity", "delta"),
@@ -43,13 +44,25 @@ class Results:
         return [key for axis in self.axes for key in axis]
 
 
+def load_results(directory: str | Path) -> pd.DataFrame:
+    """All rows in a results directory as a tidy data frame, one line for each point and replicate.
+
+    Points of a finished sweep are in the sweep's order, others in the order of their completion; replicates ascend.
+    Accuracies and the paired loss of accuracy, which follow from the error rates, are columns too.
+
+    Raises:
+        InputError: the directory holds no results.
+    """
+    return derived(stored_rows(directory))
+
+
 def read_results(directory: Path) -> Results:
     """Read a results directory of `run` or `sweep`.
 
     Raises:
         InputError: there is none, it is damaged, or no replicate is finished yet.
     """
-    rows, manifest = load_results(directory), read_manifest(directory)
+    rows, manifest = stored_rows(directory), read_manifest(directory)
     if rows.empty:
         raise InputError(f"{directory / ROWS}: holds no finished replicate yet")
     results = Results(directory, rows=rows, **described(directory, manifest))

@@ -193,7 +193,7 @@ def _check_directory(directory: Path, identity: str) -> None:
             raise InputError(f"{directory / name}: is not a file")
 
 
-def load_results(directory: str | Path) -> pd.DataFrame:
+def stored_rows(directory: str | Path) -> pd.DataFrame:
     """The rows in a results directory as a tidy data frame, one line for each point and replicate.
 
     Points of a finished sweep are in the sweep's order, others in the order of their completion; replicates ascend.
@@ -294,7 +294,7 @@ def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
     Raises:
         InputError: the directory holds no results, or they are damaged.
     """
-    rows, terms_of = load_results(directory), read_terms(Path(directory))
+    rows, terms_of = stored_rows(directory), read_terms(Path(directory))
     statements = []
     for cells in rows.to_dict("records"):
         row = {str(name): cell for name, cell in cells.items()}

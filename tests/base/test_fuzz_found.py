@@ -26,7 +26,7 @@ from p2p_sim.population.table_survey import look_at
 from p2p_sim.report.results_report import write_report
 from p2p_sim.results.release_export import export_release
 from p2p_sim.results.results_directory import read_results
-from p2p_sim.results.rows import load_results
+from p2p_sim.results.rows import stored_rows
 from p2p_sim.scenario import load_scenario
 from p2p_sim.sweeps.plan import load_sweep
 from tests.fuzz.commands import TINY, command
@@ -359,11 +359,11 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_row(tiny, monkeypatch):
     ):
         command(*arguments)
     monkeypatch.undo()
-    assert load_results(tiny / "out")["replicate"].tolist() == [0]
+    assert stored_rows(tiny / "out")["replicate"].tolist() == [0]
     assert (tiny / "out" / "rows.jsonl").read_bytes().endswith(b"}\n")
     assert not [path for path in (tiny / "out").iterdir() if "partial" in path.name]
     command(*arguments)
-    assert load_results(tiny / "out")["replicate"].tolist() == [0, 1, 2]
+    assert stored_rows(tiny / "out")["replicate"].tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize("where", ["s.toml", "s.toml/below", "x" * 300, "/proc/none"])

@@ -8,7 +8,7 @@ import pytest
 
 import p2p_sim
 from p2p_sim.results import plots
-from p2p_sim.results.rows import load_results
+from p2p_sim.results.rows import stored_rows
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.run_scenario import run_point
 from p2p_sim.sweeps.run_sweep import run_sweep
@@ -32,7 +32,7 @@ def test_a_sweep_returns_the_values_and_replicates_asked_for(tmp_path):
     rows = p2p_sim.sweep(scenario(1), asked, 2, tmp_path / "a")
     pd.testing.assert_frame_equal(rows, p2p_sim.sweep(scenario(1), asked, 2, tmp_path / "b"))
     assert len(rows) == 4
-    assert len(load_results(tmp_path / "a")) == 8
+    assert len(stored_rows(tmp_path / "a")) == 8
     assert run_sweep(plan(tmp_path, AXIS.format("[0.1]")), tmp_path / "a").more == 6
 
 
@@ -46,7 +46,7 @@ def test_columns_of_other_rows_stay_out(tmp_path):
         ]
 
     run_sweep(plan(tmp_path, AXIS.format("[0.1, 0.4]")), tmp_path / "a", work=other)
-    assert "extra" in load_results(tmp_path / "a")
+    assert "extra" in stored_rows(tmp_path / "a")
     assert "extra" not in run_sweep(plan(tmp_path, AXIS.format("[0.1]")), tmp_path / "a", work=other).rows
 
 
@@ -55,7 +55,7 @@ def test_fewer_replicates_than_on_disk_are_what_a_run_returns_and_draws(tmp_path
     run_point(scenario(5), tmp_path / "a")
     few, alone = run_point(scenario(2), tmp_path / "a"), run_point(scenario(2), tmp_path / "b")
     pd.testing.assert_frame_equal(few.rows, alone.rows)
-    assert (few.more, alone.more, len(load_results(tmp_path / "a"))) == (3, 0, 5)
+    assert (few.more, alone.more, len(stored_rows(tmp_path / "a"))) == (3, 0, 5)
     assert few.terms == alone.terms
     figures = [(tmp_path / name / "privacy-utility.png").read_bytes() for name in "ab"]
     assert figures[0] == figures[1]

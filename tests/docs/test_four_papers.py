@@ -12,7 +12,7 @@ import pytest
 
 from p2p_sim.base.shipped_files import find_scenario
 from p2p_sim.base.toml import read_toml
-from p2p_sim.results.rows import load_results
+from p2p_sim.results.rows import stored_rows
 from p2p_sim.sweeps.catalogue import DATA_SET, DEEP, catalogue, is_here
 from tests.commands import command
 from tests.conftest import ROOT
@@ -80,7 +80,7 @@ def test_a_system_without_a_shipped_sweep_can_be_swept(name, axis, tmp_path, mon
     Path("own.toml").write_text(text, encoding="utf-8")
     status, _, err = command("sweep", "own.toml", *smaller("run", name), "--out", "out")
     assert status == 0, err
-    assert load_results("out")[axis[0]].tolist() == axis[1]
+    assert stored_rows("out")[axis[0]].tolist() == axis[1]
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line != TRAINS_NETWORKS])
@@ -95,6 +95,6 @@ def test_a_command_of_the_page_runs(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     status, _, err = command(verb, name, *smaller(verb, name), *options, "--out", "out")
     assert status == 0, err
-    rows = load_results("out")
+    rows = stored_rows("out")
     assert len(rows) >= 1
     assert (rows["replicate"] == 0).all()

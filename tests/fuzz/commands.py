@@ -18,7 +18,7 @@ from p2p_sim.base.errors import InputError, RunFailed
 from p2p_sim.cli.main import main
 from p2p_sim.report.results_report import read_failures
 from p2p_sim.results.results_directory import read_results
-from p2p_sim.results.rows import load_results, read_rows
+from p2p_sim.results.rows import read_rows, stored_rows
 from p2p_sim.scenario import Scenario, load_scenario
 from tests.fuzz.harness import unchanged
 from tests.fuzz.readers import LINES, NUMBERS, ROOT, Tree, pool, shipped, table
@@ -123,7 +123,7 @@ def run(rng: random.Random, folder: Path) -> None:
     extra = rng.choice([[], [], ["--export", str(folder / "r.csv")], ["--export", str(folder / "r.npz")],
                         ["--transcript", str(folder / "m.parquet")]])  # fmt: skip
     command("run", str(file), "--out", str(folder / "out"), "--json", *extra)
-    assert len(load_results(folder / "out")) == 1
+    assert len(stored_rows(folder / "out")) == 1
     after = rng.choice(["nothing", "nothing", "report", "network", "audit"])
     if after == "report":
         command("report", str(folder / "out"))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from p2p_sim.results.rows import load_results
+from p2p_sim.results.rows import stored_rows
 from tests.commands import command, unwrapped
 
 ROWS = 300
@@ -68,7 +68,7 @@ def accuracy(folder, monkeypatch, name, content, label=LABEL, *more):
     small = ("--set", "replicates=2", "--set", 'engine="vectorised"')
     status, _, err = command("run", "mine.toml", *small, "--out", "out", "--quiet")
     assert status == 0, err
-    return float(1.0 - load_results("out")["error_rate"].mean()), out
+    return float(1.0 - stored_rows("out")["error_rate"].mean()), out
 
 
 @pytest.fixture(scope="module")

@@ -21,15 +21,15 @@ from p2p_sim.privacy import (
     TimedLearner,
 )
 from p2p_sim.privacy import conditions as catalogue
-from p2p_sim.privacy.bound import EXACT, OBSERVERS, Bracket, PrivacyBound, worst_bound
-from p2p_sim.privacy.conditions import CLAIMED, Condition, identifier_of
+from p2p_sim.privacy.bound import EXACT, OBSERVERS, Bracket, PrivacyBound, identifier_of, worst_bound
+from p2p_sim.privacy.conditions import CLAIMED, Condition
 from p2p_sim.privacy.exchange.paper_bounds import lemma9_stated, theorem3_stated
 from p2p_sim.privacy.questions import Question, answer
 from p2p_sim.privacy.rivals.dp_sgd import ProjectedSteps
 from p2p_sim.privacy.statement_record import identifier, merged, statement_of, terms, whole
 from p2p_sim.privacy.where_bounds_hold import Situation, first_failure
 from p2p_sim.report.results_report import write_report
-from p2p_sim.results.rows import load_results
+from p2p_sim.results.rows import stored_rows
 from p2p_sim.results.statements import STATEMENTS, read_terms
 from p2p_sim.scenario import OWN_MECHANISMS
 from p2p_sim.sweeps.local_workers import LocalProcesses
@@ -221,7 +221,7 @@ def test_old_results_are_readable_and_the_report_says_what_is_missing(tmp_path):
     for row in rows:
         del row["statement"]
     (tmp_path / "old" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert len(load_results(tmp_path / "old")) == len(rows)
+    assert len(stored_rows(tmp_path / "old")) == len(rows)
     text = write_report(tmp_path / "old").read_text()
     assert "do not say under which conditions" in text
     assert "peers are drawn uniformly" not in text
@@ -366,7 +366,7 @@ def test_a_sweep_in_json_states_one_point_whole(tmp_path):
     )
     assert status == 0, err
     found = json.loads(out)
-    rows = load_results(tmp_path / "out").set_index("delta")
+    rows = stored_rows(tmp_path / "out").set_index("delta")
     assert found["epsilon_upper"] == rows["epsilon_upper"].max() == rows.loc[found["delta"], "epsilon_upper"]
     assert found["condition_ids"]
 
@@ -376,7 +376,7 @@ def test_a_published_table_is_not_run_into(tmp_path):
     (tmp_path / "out" / "rows.jsonl").unlink()
     with pytest.raises(InputError, match="holds a published table"):
         run_point(exchanged().replace(replicates=1), tmp_path / "out")
-    assert len(load_results(tmp_path / "out")) == 2
+    assert len(stored_rows(tmp_path / "out")) == 2
 
 
 @pytest.mark.parametrize("share", [0.97, 0.99, 0.9999])
