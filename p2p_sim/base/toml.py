@@ -10,7 +10,7 @@ from typing import Any
 from p2p_sim.base.errors import InputError, shortened
 
 LARGEST_FILE, DEEPEST = 10_000_000, 40
-"""Most bytes of a scenario or sweep file, and most levels of its nested tables and lists."""
+"""Largest number of bytes of a scenario or sweep file, and of levels of nested tables and lists."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:

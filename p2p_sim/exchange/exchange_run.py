@@ -15,7 +15,7 @@ from p2p_sim.network import InTransit, Network
 from p2p_sim.population import Shard
 
 EXACT = 2**22
-"""Most times that are kept as they are."""
+"""Largest number of times that are kept as they are."""
 DROPPED = 36
 """Trailing bits of a time that are rounded away where there are more: 17 significant bits are left."""
 

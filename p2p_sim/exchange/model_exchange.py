@@ -25,7 +25,7 @@ Organisations = NDArray[np.int64]
 Pairs = NDArray[np.intp]
 
 MOST_PAIRS = 250_000
-"""Most pairs of organisations that may ask each other; a row of results names all who received a model."""
+"""Largest number of pairs of organisations that may ask each other; a row of results names all who received a model."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,9 +21,9 @@ from p2p_sim.population import Shard
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
 """Faults that the laws below take into account; with any other fault, only the noise is sure to protect a label."""
 LARGEST_TABLE = 120_000_000
-"""Most entries of a tabulated fetch distribution, 12 bytes each."""
+"""Largest number of entries of a tabulated fetch distribution, 12 bytes each."""
 LARGEST_WALKS = 20_000_000
-"""Most entries of the table for random walks, whose rows have many different entries."""
+"""Largest number of entries of the table for random walks, whose rows have many different entries."""
 
 
 @dataclass(frozen=True)

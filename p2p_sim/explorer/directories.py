@@ -209,7 +209,7 @@ def _stamp(entries: list[Path]) -> Stamp:
 PUBLISHED = PACKAGE.parent / "results" / "published"
 """Results of the published studies, where p2p-sim runs from a checkout."""
 MOST = 2_000
-"""The most results directories that are listed."""
+"""Largest number of results directories that are listed."""
 LEFT_OUT = {
     True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
     False: "They have no table of measured values beside an ε",

@@ -12,7 +12,7 @@ from p2p_sim.sweeps import is_here
 from p2p_sim.sweeps.catalogue import catalogue
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
-"""The most characters of a scenario from a browser, of changed keys, and of users of a population."""
+"""Largest number of characters of a scenario from a browser, of changed keys, and of users of a population."""
 
 
 def offered() -> list[dict[str, str]]:

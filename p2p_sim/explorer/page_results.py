@@ -20,7 +20,7 @@ from p2p_sim.results import Results
 RESULTS = "results"
 """The column with the name of a point's directory, where several directories are shown."""
 MOST_PLACES, MOST_NAMED = 100, 3
-"""The most results directories that are shown at a time, and the most that a heading names."""
+"""Largest number of results directories that are shown at a time, and of those that a heading names."""
 Reading = Callable[[ReadableDirectory], Results]
 
 

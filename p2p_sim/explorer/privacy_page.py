@@ -40,7 +40,7 @@ FEW, FEWER, MANY = 6, 13, 33
 LEAST_DELTA = 1e-4
 """A trade-off curve is computed from values of ε up to the ε at this δ, or at the δ of the question if it is larger."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
-"""The most users of an offered scenario, without and with a coalition, which needs the event engine."""
+"""Largest number of users of an offered scenario, without and with a coalition, which needs the event engine."""
 COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "eavesdropper": "epsilon_local"}
 """The column with the ε of each observer whose ε is in a row of the exchange without faults."""
 

@@ -16,7 +16,7 @@ from p2p_sim.results import ROWS, TABLE, read_manifest
 
 State = Literal["running", "finished", "stopped"]
 LAST = 30
-"""The most rows and failures that are shown."""
+"""Largest number of rows and failures that are shown."""
 WINDOW_S = 60.0
 """The last seconds from whose speed the time to the end is estimated."""
 FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")

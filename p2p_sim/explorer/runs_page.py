@@ -31,7 +31,7 @@ ABOUT = {
 }
 """The meaning of each figure, in words."""
 MOST_KEYS, MOST_READ = 60, 500_000
-"""The most scenario keys that are offered as columns, and the most rows of results that are held in memory."""
+"""Largest number of scenario keys that are offered as columns, and of rows of results that are held in memory."""
 Stamp = tuple[tuple[int, int, int], ...]
 Cell = tuple[str, float | str]
 """A text, and the number or text by which the browser sorts and compares it."""

@@ -29,9 +29,9 @@ USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
 MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
 OWN: Any = {"shape": "s", "scale": 1.3}
 MOST_EDGES = 600
-"""The most edges of an overlay that are all drawn; of more, only those along which a label travelled."""
+"""Largest number of edges of an overlay that are all drawn; of more, only those along which a label travelled."""
 MOST_POINTS = 50_000
-"""The most points that are all drawn; of more points, those that would cover each other are drawn once."""
+"""Largest number of points that are all drawn; of more points, those that would cover each other are drawn once."""
 
 
 def plot_overlay(

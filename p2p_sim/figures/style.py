@@ -17,7 +17,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 GREY = "#6B6B6B"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-"""Letters of an exponent."""
+"""From the digits and minus sign to the superscripts of an exponent."""
 WIDTH_OF_DIGIT = 0.085
 """Inches that a digit of a tick takes, about."""
 RC: Any = {
@@ -36,7 +36,7 @@ RC: Any = {
     "svg.hashsalt": "p2p-sim",
     "svg.fonttype": "none",
     "pdf.fonttype": 42,
-    "text.parse_math": False,  # names and values of users may hold dollars; symbols are letters (ε)
+    "text.parse_math": False,  # texts of users may contain $; symbols are plain characters (ε)
 }
 
 
@@ -94,8 +94,8 @@ def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) ->
             yield existing
         return
 
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)  # inches: nothing else keeps the edges clear
-    figure = pyplot.figure(figsize=(width, height), layout=layout)  # outside: it may choose how figures are shown
+    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)  # inches, the only margin
+    figure = pyplot.figure(figsize=(width, height), layout=layout)  # first, as pyplot may choose a backend
     with rc_context({**RC, "text.parse_math": True}):
         axes = figure.subplots()
     titles = [child for child in axes.get_children() if isinstance(child, Text)]
@@ -127,7 +127,7 @@ def inches(axes: "Axes") -> tuple[float, float]:
 
 
 def legend_inside(axes: "Axes") -> None:
-    """Draw a legend on the axes, in lines that fit their width; nothing if no line has a label."""
+    """Draw a legend on the axes, with labels wrapped to the width of the axes; none if nothing drawn has a label."""
     handles, labels = axes.get_legend_handles_labels()
     if labels:
         fitting = [textwrap.fill(label, max(12, int(11 * inches(axes)[0]))) for label in labels]
@@ -135,13 +135,13 @@ def legend_inside(axes: "Axes") -> None:
 
 
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
-    """One legend for all panels, each label once, with a note below it."""
+    """Draw one legend below all panels, with each label once and a note as its title."""
     title = textwrap.fill(note, int(15 * figure.get_figwidth()))
     _one_legend(figure, grid, title, loc="outside lower left", fontsize=size, ncols=columns)
 
 
 def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
-    """One legend for all panels, each label once, with a note, in the place of the panel that the last row lacks."""
+    """Draw one legend for all panels, with each label once and a note as its title, in the last row's empty panel."""
     empty = figure.axes[len(grid)]
     width = figure.get_figwidth() / empty.get_gridspec().ncols  # type: ignore[union-attr]
     _one_legend(empty, grid, textwrap.fill(note, int(12 * width)), loc="center left", fontsize=9)
@@ -160,13 +160,13 @@ def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **l
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write a figure without clock times or versions, so that the same figure gives the same file."""
+    """Write a figure without clock times, so that the same figure gives the same file."""
     drop = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     figure.savefig(path, metadata=drop.get(path.suffix))
 
 
 def powers_of_ten(axis: "Axis") -> None:
-    """Powers of ten as the names of a logarithmic axis's ticks, in letters, as nothing here is read as mathematics."""
+    """Label a logarithmic axis's ticks with powers of ten, in superscripts, as texts are not parsed as mathematics."""
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda x, _: "10" + str(round(math.log10(x))).translate(RAISED)))
@@ -176,7 +176,7 @@ def powers_of_ten(axis: "Axis") -> None:
 def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.inf) -> None:
     """Plain numbers as ticks of a logarithmic axis that shows low to high, both above 0.
 
-    room: inches along the axis, where numbers may run into each other.
+    room: length of the axis in inches, if its numbers could overlap.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

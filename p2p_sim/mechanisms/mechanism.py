@@ -51,7 +51,7 @@ class MechanismBase(Config):
     conditions: the conditions of its bounds on what the learner sees, as a report lists them.
     adjacency: what neighbouring data sets differ in: one user's label, or her whole row ("example").
     sends: whether users send each other messages over the network.
-    by_shard: whether the mechanism accepts users who are drawn shard by shard (`People`), if nobody lies.
+    by_shard: whether the mechanism accepts users who are drawn shard by shard (`People`), if there are no adversaries.
     columns: the columns of results that hold its parameters.
     one_of: two keys of which a scenario must give exactly one (a subclass may override `_one_noise`); empty: no rule.
     """

@@ -96,7 +96,7 @@ def branches(
 
     Args:
         groups: the features of each group, which together are 0..d-1.
-        importance: of each group, which its features share evenly: the scale of their weights.
+        importance: of each group; its share for one feature is the scale of that feature's weights.
         count: number of organisations. law: seed. signal: standard deviation of w·x about its mean.
         difference: relative standard deviation of a branch's weights around the main organisation's weights.
     """
@@ -126,7 +126,7 @@ class BranchesConfig(Source):
         ("sizes", "groups", "group_size", "signal", "difference", "law", "test_rows")
     )
     sizes: tuple[int, ...] = Field(default=(2000, 400, 400))
-    """Rows of the main organisation and of each branch, 1 to 1000 of them, 2 to 1,000,000 rows each."""
+    """Rows of the main organisation and of each branch: 1 to 1000 numbers from 2 to 1,000,000."""
     groups: int = Field(default=5, ge=1, le=1000)
     """Groups of features, 1 to 1000, the most important first."""
     group_size: int = Field(default=10, ge=1, le=1000)

@@ -140,7 +140,7 @@ def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) ->
 
 
 LONGEST = 400
-"""Most characters of a reason in a message; a longer reason is cut between two words."""
+"""Largest number of characters of a reason in a message; a longer reason is cut between two words."""
 
 
 def fetch(dataset: DataSet, directory: Path) -> list[Path]:

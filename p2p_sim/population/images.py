@@ -29,7 +29,7 @@ class Images(NamedTuple):
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
-"""Most pixels for which principal components come from the full covariance; for more, a randomised solver is used."""
+"""Largest number of pixels with principal components from the full covariance; beyond it, from a randomised solver."""
 
 
 class _ImageConfig(Extended, OfficialSplit):

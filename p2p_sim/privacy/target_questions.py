@@ -12,7 +12,7 @@ from p2p_sim.privacy.questions import RATED, Question, answering, largest_degree
 from p2p_sim.privacy.randomized_response import local_flip_prob
 
 MOST_COMPARED = 10_000
-"""Most users of a cluster in which numbers of peers are compared; larger ones hardly ever miss a majority."""
+"""Largest cluster in which numbers of peers are compared; larger ones hardly ever miss a majority."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 EVERY = 16
-"""Most accountants that are each asked for ε."""
+"""Largest number of accountants that are each asked for ε."""
 _SLACK = 1.002
 """Factor on the first accountant's δ, after which a quick comparison usually suffices for all others."""
 

@@ -54,7 +54,7 @@ GUESSES = (
 )  # fmt: skip
 """Columns of guessing advantages and of shares guessed right, in their order."""
 LARGEST_PUBLIC = 2_000
-"""Most held-out rows from which the public model learns."""
+"""Largest number of held-out rows from which the public model learns."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
 """Factor above all rounding of a mean, so that it stays an upper bound; users whose priors are in memory at a time."""
 

@@ -26,7 +26,7 @@ def toml(tree: Mapping[str, Any]) -> str:
     kind = "constant"
     """
     text = tomli_w.dumps(_writable(tree)).rstrip("\n")
-    # a list of plain values stands in one line; texts have no line breaks of their own
+    # a list of plain values stands in one line; line breaks inside texts are escaped
     return re.sub(r"\[\n *([^][{}]*),\n *]", lambda match: "[" + re.sub(r"\n *", " ", match[1]) + "]", text)
 
 
@@ -36,7 +36,7 @@ def blocks(tree: Mapping[str, Any]) -> list[str]:
 
 
 def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario's tree in the order in which one is written: what it is, who, how, and of each part its kind first."""
+    """A scenario's tree, its keys and those of its parts in the order of `FIRST`, then `kind`, then all others."""
     first = [key for key in (*FIRST, "kind") if key in tree]
     order = [*first, *(key for key in tree if key not in first)]
     return {key: scenario_in_order(tree[key]) if isinstance(tree[key], Mapping) else tree[key] for key in order}
@@ -66,7 +66,7 @@ def base_file(manifest: Mapping[str, Any]) -> str:
 
 
 def _writable(node: Any) -> Any:
-    """A JSON value in what TOML has words for: without keys that are None, and without halves of pairs in texts."""
+    """A JSON value that TOML can hold: without keys that are None, lone surrogates in texts replaced by "?"."""
     if isinstance(node, Mapping):
         return {_writable(str(key)): _writable(value) for key, value in node.items() if value is not None}
     if isinstance(node, list | tuple):

@@ -26,7 +26,7 @@ JOURNAL = "trials.journal"
 FIRST = 10
 """Trials that are drawn at random before the sampler learns."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""Most draws of a trial's settings while they were tried before: 12 by the sampler, then at random, 24 in all."""
+"""Largest number of draws of a trial's settings until they are new: 12 by the sampler, and 24 with those at random."""
 State = Literal["running", "finished", "stopped", "failed"]
 
 

@@ -42,7 +42,7 @@ from typing import Any, NamedTuple, NoReturn
 VERSION = 1
 LARGEST_FILE, LARGEST_N, LARGEST_TRIALS, LARGEST_BITS, LARGEST_EPSILON = 2**20, 65_536, 2**18, 1200, 1000
 LARGEST_WORK = 10**9
-"""Most numbers that are computed, in some minutes; a certificate that needs more is refused."""
+"""Largest number of numbers that are computed, in some minutes; a certificate that needs more is refused."""
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}")
 Law = tuple[int, list[int]]
 """A law on whole numbers: the first value, and the probabilities from it on, in units of 2^-bits, rounded down."""

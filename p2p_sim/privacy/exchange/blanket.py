@@ -35,7 +35,7 @@ import scipy
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, VALUE_ERROR, Floats, bernstein_window, binomial_pmf, some
 
 EXACT = 4096
-"""Most users for whom the law of V is computed one submitter after another."""
+"""Largest number of users for whom the law of V is computed one submitter after another."""
 LOG_TAIL = -60.0
 """ln of the probability that a window of values leaves out on either side."""
 Blocks = tuple[tuple[int, float], ...]

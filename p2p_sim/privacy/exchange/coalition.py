@@ -18,7 +18,7 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 ENUMERATED = 40
-"""Most non-members for whom δ is computed from all data sets and all that members can know; up to 4 members."""
+"""Largest number of non-members for whom all data sets and all that (up to 4) members can know are enumerated."""
 
 
 def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:

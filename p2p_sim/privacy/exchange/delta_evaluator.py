@@ -2,7 +2,7 @@
 
 Words of this and the neighbouring modules: *sources* are the users whose noisy bits submissions may carry. *ones* of a
 data set is m, how many users besides the target hold label 1. *Noisy ones* (X) are the users besides the target, with
-either label, whose noisy bit is 1. A *direction* is the label of the target for which an event speaks.
+either label, whose noisy bit is 1. A *direction* is the label of the target whose law comes first in δ.
 """
 
 import math
@@ -27,11 +27,11 @@ from p2p_sim.privacy.randomized_response import (
 )
 
 TABULATED = 4096
-"""Most possible submissions (trials) for which sums are taken in full."""
+"""Largest number of possible submissions (trials) for which sums are taken in full."""
 SUMMED_IN_FULL = 64
-"""Most sources for which sums are taken in full; full sums also need at most `TABULATED` trials."""
+"""Largest number of sources for which sums are taken in full; full sums also need at most `TABULATED` trials."""
 LARGEST_TABLE = 1_000_000
-"""Most entries of a table for one number of submissions; where more are needed, δ is a difference of two tails."""
+"""Largest number of entries of a table for one number of submissions; beyond it, δ is a difference of two tails."""
 _LEAST_TAIL = -740.0
 """Smallest ln of a truncated probability; e^-740 is nearly the smallest positive number."""
 _PRECISION = 4e-10
@@ -109,12 +109,12 @@ class DeltaEvaluator:
         s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
-        # columns of a table: values of X near the mean of X, at m = 0, or at half for a kernel other than g(p) = p
+        # columns: values of X that a table sums over, near its mean at m = 0 or, with a kernel, near half the others
         most, world, others = max(self.submissions.counts), s.world(0), s.sources - 1
         mean = others * s.flip_prob if world.kernel is None else others / 2.0
         low, high = bernstein_window(mean, others * s.flip_prob * (1.0 - s.flip_prob), others, tail)
         columns = 2 * (high - low + 1) // spacing(world, most, tail).step
-        # rows: numbers of ones among the largest t submissions, from the smallest X to the largest X
+        # rows: numbers of ones among t submissions, t the largest, for all X of that window
         least, largest = world.shares(np.array([low, high + 1], dtype=np.float64)).ones.tolist()
         first = bernstein_window(most * least, most * least * (1.0 - least), most, tail).first
         last = bernstein_window(most * largest, most * largest * (1.0 - largest), most, tail).last

@@ -31,7 +31,7 @@ LOG_TAIL = -42.0
 WEIGHTS = ((1, 1), (1, 0), (0, 1))
 """The pairs (w, w') of the statistics that are tried."""
 MOST = 40_000_000
-"""Most terms of a statistic, three for each pair (N, N') and frequency; a statistic that needs more is left out."""
+"""Largest number of terms of a statistic, three for each pair (N, N') and frequency; larger statistics are left out."""
 LOG_NOTHING = -50.0
 """ln of the size below which a term of the series is left out. Each such term adds to the stated error.
 

@@ -26,9 +26,9 @@ from p2p_sim.privacy.where_bounds_hold import LEARNER
 
 LARGEST_ROUNDS = 1000
 LARGEST_TABLE = 512
-"""Most submissions for which `privacy_loss_pmfs` tabulates what the learner may see."""
+"""Largest number of submissions for which `privacy_loss_pmfs` tabulates what the learner may see."""
 LARGEST_PAIR = 2048
-"""Most submissions for which `attained_pair` computes the laws of what the learner sees in one data set."""
+"""Largest number of submissions for which `attained_pair` computes laws of what the learner sees in one data set."""
 _PAIR_TAIL = -50.0
 """ln of the probability that the laws of `attained_pair` may leave out."""
 

@@ -30,9 +30,9 @@ from p2p_sim.privacy.randomized_response import local_epsilon, outward
 ROOM = 0.016
 """Relative increase of ε above the ε of the worst data set, so that fewer data sets need an evaluation."""
 EXHAUSTIVE = 256
-"""Most sources for which every data set is evaluated."""
+"""Largest number of sources for which every data set is evaluated."""
 _BATCH = 24
-"""Most data sets that are evaluated together."""
+"""Largest number of data sets that are evaluated together."""
 _LOOKS = 9
 """How many evenly spaced data sets are searched for the worst one in a large cluster."""
 _WIDEST = 0.05

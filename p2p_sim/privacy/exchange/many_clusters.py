@@ -23,7 +23,7 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 _LARGEST = 64
-"""Most sources of the smallest cluster for which a table of δ_t is made."""
+"""Largest number of sources of the smallest cluster for which a table of δ_t is made."""
 _MOST = 256
 """Largest t of a table of δ_t."""
 _STEP = 32

@@ -228,7 +228,7 @@ class Coalition(Accountant):
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of the coalition's δ(ε), the largest over all data sets, whether or not a member asked the target."""
+        """Bounds of the coalition's largest δ(ε) of any data set, averaged over whether a member asked the target."""
         check_epsilon(epsilon)
         e = self.exchange
         direct = local_delta(e.flip_prob, epsilon)
@@ -306,7 +306,7 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """The largest δ(ε), if no member asked the target, with which `delta` still holds; rounded to the safe side.
+        """How large δ(ε) given that no member asked the target may be so that `delta` holds; rounded to the safe side.
 
         upper: whether the result is for the upper bound of ε, else for the lower bound.
         """

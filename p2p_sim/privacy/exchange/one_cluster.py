@@ -32,15 +32,15 @@ from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, 
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
-"""Most sources for which the bounds of ε are those of the worst data set, however many evaluations this takes."""
+"""Largest number of sources for which all data sets are searched for the worst, however many evaluations this takes."""
 _EXPECTED = TABULATED
-"""Most expected submissions for which the bounds of ε are those of the worst data set."""
+"""Largest number of expected submissions for which the bounds of ε are those of the worst data set."""
 _ROOM = (0.004, 0.001, 0.0003)
 """Relative increases of the ε of m = 0 that are tried in larger clusters, so that fewer data sets need evaluation."""
 _LOOKS = 24
 """In larger clusters blocks with b from 0 up are tried if fewer evaluations are expected; twice as many are allowed."""
 _BATCH = 24
-"""Most data sets that are evaluated together."""
+"""Largest number of data sets that are evaluated together."""
 _WORTH = 12
 """Bits are revealed only if b exceeds this or 3% of the sources; else data sets are evaluated together."""
 
@@ -325,7 +325,7 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Most evaluations for all m up to `half`: twice `_LOOKS`, or 0 if at least `_LOOKS` are expected."""
+        """Limit of evaluations for all m up to `half`: twice `_LOOKS`, or 0 if at least `_LOOKS` are expected."""
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))

@@ -3,19 +3,19 @@
 User i fetches from user j with probability W[i, j]. The learner knows W, which does not depend on labels; users choose
 independently. To bound what is seen of the *target* v, reveal all noisy bits (noisy labels) but hers. A submission of
 user i is then 1 with probability p_i if v's bit is 0 (the law B_i), and p_i + W[i, v] if v's bit is 1 (the law A_i).
-Users with W[i, v] = 0 show nothing. With keep = 1-α-αe^ε and r = (e^ε(1-α)-α)/keep,
+Users with W[i, v] = 0 show nothing. With keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep and any τ,
 
     δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
 
 HS_r the hockey-stick divergence. The sum is about users whose p_i lies outside [τ, 1-τ-w], w = W[i, v]: they show
-whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in [τ, 1-τ-w]. There the pair (p, p+w)
+whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in [τ, 1-τ-w]. There the pair (p+w, p)
 is a post-processing of the *three-point pair* (τ, 1-2τ-w, τ+w), (τ+w, 1-2τ-w, τ): answer 0 at the first point, 1 at the
 last, and 1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs bounds every product,
 also where some users' p_i lie at one end and others' at the other. `symmetric_pairs.Levels` combines several τ.
 
 Three more bounds hold, and the least of all counts:
 - Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε), where δ₀ = max(0, 1-α-αe^ε).
-- In a sparse overlay, `sparse_neighbourhood` reveals only the bits that others than v's fetchers use.
+- In a sparse overlay, `sparse_neighbourhood` reveals only the bits that are not used by their own fetcher alone.
 - In a dense table, the others' bits and the choices hide v's bit together: `moved_bit`.
 """
 
@@ -49,15 +49,15 @@ _NEARLY = 0.99
 _PRECISE, _SOON = 1e-6, 1e-4
 """Relative precision of ε: usually, and where one value of δ takes long."""
 NEAR = 128
-"""Most fetchers of a target for whom `sparse_neighbourhood` is used; with more, the others' bits average out."""
+"""Largest number of a target's fetchers for which `sparse_neighbourhood` is used; with more, other bits average out."""
 CLOSELY = 32_768
-"""Most users who are all bounded one by one."""
+"""Up to so many users, each is bounded alone."""
 SAMPLED = 1_000
-"""Users who are bounded one by one where there are more than `CLOSELY`."""
+"""Number of users who are each bounded alone if there are more than `CLOSELY`."""
 MOST_FAR = 64
-"""Most users with more fetchers than `NEAR` who are bounded one by one; more are bounded together."""
+"""Largest number of users with more fetchers than `NEAR` who are bounded one by one; more are bounded together."""
 MOST_KINDS = 500
-"""Most groups of `OverlayTable.kinds` that are bounded; with more, only the noise on each label counts."""
+"""Largest number of groups of `OverlayTable.kinds` that are bounded; with more, only the noise on each label counts."""
 SAMPLE_ALONE = "sample-of-users"
 """Identifier of the condition of a bound that covers only a sample of the users."""
 
@@ -141,8 +141,8 @@ class FetchDistribution(Accountant):
     def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_] | None) -> BoundAndSample:
         """The bound of `epsilon`; and, for more than `CLOSELY` users, the largest bound of a sample of them.
 
-        Up to `CLOSELY` users are bounded one by one. Among more, `SAMPLED` users, evenly spaced, are; the bound for all
-        users then rests on the three-point pairs and the direct exposure alone, which take few different values.
+        Up to `CLOSELY` users, each is bounded alone. Of more, `SAMPLED` evenly spaced users are bounded alone; the
+        bound for all then rests on the three-point pairs and the direct exposure, which take few values over users.
 
         Args:
             delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except members.
@@ -317,6 +317,6 @@ class FetchDistribution(Accountant):
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
     """The bounds of one user, built when first needed; the last few users' are cached.
 
-    The table does not hold them: as they refer to it, it would be freed late, and there may be many tables.
+    The table does not hold them: they refer to the table, and the many tables would be freed late by such a cycle.
     """
     return table._build(user)

@@ -23,9 +23,9 @@ WIDE = (0.3, 0.45)
 _KAPPAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25)
 """κ that are tried for the other users."""
 _BINS = (5, 2)
-"""Most values to which offsets up to the limit are rounded up, and most for offsets above the limit."""
+"""Largest number of values to which offsets up to the limit are rounded up, and of those for larger offsets."""
 _CLASSES = 8
-"""Most classes of columns."""
+"""Largest number of classes of columns."""
 _FINE = 4.0
 """Points of the grid in one standard deviation of the loss of a side slot."""
 

@@ -46,7 +46,7 @@ WIDER = (0.25, 0.45)
 _LADDER = (1.2, 1.5)
 """Speed only: low and 1 - high of side slots' bands are lowered to powers of these, so that few bands differ."""
 _WEIGHTS = 8
-"""Most distinct values of the weights W_iv; where there are more, they are rounded up to so many."""
+"""Largest number of distinct values of the weights W_iv; where there are more, they are rounded up to so many."""
 _LEAST, _MOST = 1e-200, 1e100
 """Ratios at which a law's divergence is read are kept in this range; a smaller ratio only raises the divergence."""
 

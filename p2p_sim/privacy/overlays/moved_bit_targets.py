@@ -22,11 +22,11 @@ from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable, remembere
 LEAST_MOVED = 1e-9
 """α below which no bit is moved."""
 LARGEST_TABLE = 2**23
-"""Most entries of a table to which this bound is applied."""
+"""Largest number of entries of a table to which this bound is applied."""
 _DENSE = 2
 """A table is dense if at least one in so many of its entries is not 0; in sparser ones this bound gained nothing."""
 _CLASSES = 6
-"""Most classes of targets; those of a class are bounded at once."""
+"""Largest number of classes of targets; those of a class are bounded at once."""
 _STEP = 1.3
 """Of more than `_CLASSES` targets, sums of squared weights (over the largest) between two powers of this are alike."""
 _STRAYS = (-8.0, -12.0, -16.0, -20.0, -25.0, -31.0, -38.0, -46.0, -56.0)

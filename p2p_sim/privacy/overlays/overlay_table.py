@@ -22,7 +22,7 @@ Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 MOST_FETCHERS = 64
-"""Most kinds of fetchers with which `OverlayTable.kinds` groups targets."""
+"""Largest number of kinds of fetchers with which `OverlayTable.kinds` groups targets."""
 
 
 def remembered(

@@ -36,7 +36,7 @@ from p2p_sim.privacy.randomized_response import cross, invert, local_delta, loca
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
-"""Most distinct caps that are kept apart; where there are more, caps are rounded up to so many."""
+"""Largest number of distinct caps that are kept apart; where there are more, caps are rounded up to so many."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ _POINTS = 1200
 _REACH = 20.0
 """Approximate number of standard deviations of the loss that the grid covers."""
 _MOST_STEPS = 1e5
-"""Most steps of the grid in the largest loss that one user shows; she may be seen as rarely as once in 1e60."""
+"""Largest number of steps of the grid in the largest loss of one user; she may be seen as rarely as once in 1e60."""
 _NEGLIGIBLE = 1e-30
 """Probability below which grid points at the ends of a product are cut off, and charged."""
 

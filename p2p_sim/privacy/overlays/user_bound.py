@@ -31,7 +31,7 @@ from p2p_sim.privacy.randomized_response import cross, local_delta, outward
 _STRENGTHS = 2.0 ** np.arange(-6.0, 8.0, 0.25)
 """Parameters that Chernoff's bound tries, times the largest weight."""
 MOST_LINES = 128
-"""Most different weights of one target's fetchers that are kept apart."""
+"""Largest number of different weights of one target's fetchers that are kept apart."""
 _GRID = 24
 """Where weights are of more values than `MOST_LINES`, they are rounded up to about twice as many as this."""
 _FEW = 8

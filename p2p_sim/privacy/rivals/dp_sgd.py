@@ -58,7 +58,7 @@ _ROUNDING = 1e-15
 LARGEST_STEPS = 1_000_000
 SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e6
 _STEP_BINS, _TOTAL_BINS = 30_000, 1_000_000
-"""Most bins of the privacy loss of a single step, and of all steps together."""
+"""Largest number of bins of the privacy loss of a single step, and of all steps together."""
 
 
 @dataclass(frozen=True)

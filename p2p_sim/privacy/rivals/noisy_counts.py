@@ -58,7 +58,7 @@ SECRET_CHANNELS = Condition("secret-channels", "nobody but its helper can read a
 LABEL_FREE_LEAVING = Condition("leaving-independent-of-labels", "who leaves depends on no label")
 SHARED = (FEW_COLLUDERS, ONE_LIST, SECRET_CHANNELS, LABEL_FREE_LEAVING, PUBLIC_BAGS, EXACT_NOISE)
 _TERMS = 100_000
-"""Most terms of the sum in `zero_probability`."""
+"""Largest number of terms of the sum in `zero_probability`."""
 _MARGIN = 1e-12
 """Relative room for rounding."""
 

@@ -20,7 +20,7 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 LARGEST_CLUSTER = 2**17
-"""Most users of a cluster for which the bound is computed."""
+"""Largest number of users of a cluster for which the bound is computed."""
 LEAST_THRESHOLD = 1e-9
 """Smallest threshold τ for which the bound is computed."""
 _PARTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.5, 5.0)
@@ -51,7 +51,7 @@ law that is put on the grid.
 _LEAST_ROOM = 1e-4
 """τ is lowered until 1 - Kτ is at least this, which keeps the bound valid; the grid would be too fine otherwise."""
 _FINEST = 1000
-"""Most points of the grid for each step of the loss of a draw."""
+"""Largest number of points of the grid for each step of the loss of a draw."""
 _POINTS = 3e5
 """About the most points of the grid up to the loss of the target's own label; a draw's loss has one step at least."""
 _VASTEST = 1e150

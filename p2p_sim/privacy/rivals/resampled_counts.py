@@ -29,9 +29,9 @@ from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.rivals.noisy_share import share_cdf
 
 LARGEST_CLUSTER = 2048
-"""Most users."""
+"""Largest number of users."""
 LARGEST_WORK = 600_000
-"""Most users times counts of users that the noise can reach."""
+"""Largest number of users times counts of users that the noise can reach."""
 _ROUGH, _FINE = 16, 256
 """Points at which F is evaluated for each count of users: for all data sets, and for those that may be the worst."""
 _FEWEST_BINS = 192

@@ -1,8 +1,8 @@
 """Laws of the number of runs K of a private selection, with what the bounds of `private_selection` need of them.
 
 φ is the generating function of K: φ(x) = E x^K. The bounds need the weight φ'(1-u) of an outcome which another run
-beats with probability u; it falls from E K as u grows. They need the probability 1 - φ(1-δ) that some run has one of
-the best outcomes, of probability δ together in one run. And they need the δ for which this is a given number.
+beats with probability u; it falls from E K as u grows. They need the probability 1 - φ(1-δ) that some run is
+among the best outcomes, if one run is with probability δ. And they need the δ for which this is a given number.
 """
 
 import math
@@ -43,7 +43,7 @@ class RunLaw(PlainNumbers, ABC):
 
     @property
     def silent(self) -> float | None:
-        """For a threshold, the weight of releasing nothing over that of an output that reaches it; else None."""
+        """For a threshold, the weight of releasing nothing divided by that of an output that reaches it; else None."""
         return None
 
     @abstractmethod
@@ -100,7 +100,7 @@ class TruncatedNegativeBinomial(RunLaw):
         most = TruncatedNegativeBinomial(eta, LEAST_GAMMA).mean
         if not 1.0 < mean <= most:
             raise ValueError(f"mean = {mean}: must be above 1, and at most {most:.6g} for eta = {eta:g}")
-        # bisection of ln γ, in which the mean falls; the upper end has a mean of at most this
+        # bisection of ln γ: the mean falls with γ, and is at most `mean` at the upper end
         low, high = LEAST_GAMMA, 1.0 - 1e-12
         while high - low > 1e-10 * low * min(1.0, high):
             middle = math.sqrt(low * high)
@@ -245,9 +245,9 @@ class ThresholdStop(RunLaw):
     """Liu and Talwar's rule: release the first output whose score reaches a public threshold, and stop.
 
     After each failure the search ends with probability γ, and then nothing is released. So there are at most K runs,
-    with K geometric. Let a be the probability that one run reaches the threshold. An output that reaches it is released
-    with 1/(γ + (1-γ)a) times its probability in one run; nothing is released with γ/(γ + (1-γ)a) times the probability
-    1-a. So the weight is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
+    with K geometric. Let a be the probability that one run reaches the threshold. The probability of an output that
+    reaches it is 1/(γ + (1-γ)a) times that in one run; that of no output is γ/(γ + (1-γ)a) times 1-a. So the weight
+    is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
 
     Args:
         gamma: γ, 1e-6 to below 1.
@@ -271,7 +271,7 @@ class ThresholdStop(RunLaw):
 
     @property
     def silent(self) -> float:
-        """γ, the weight of releasing nothing over that of an output that reaches the threshold."""
+        """γ, the weight of releasing nothing divided by that of an output that reaches the threshold."""
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:

@@ -34,7 +34,7 @@ LARGEST_EPSILON = 10.0
 MOST_VALUES = 64
 """Largest grid of label values."""
 _ROUNDS = 8
-"""Most times that the grid of outputs is refined."""
+"""Largest number of times that the grid of outputs is refined."""
 _UNUSED = 1e-8
 """Outputs that have at most this probability under every label are dropped."""
 
