@@ -33,7 +33,7 @@ from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY_INSIDERS
 
 AVERAGED, MOST_REQUESTS = 64, 1_000
-"""Largest number of users of a cluster, and of requests of members, for which F is averaged; beyond, the largest F counts."""
+"""Largest number of users of a cluster, and of requests of members, with an averaged F; else the largest F counts."""
 _ROUNDING = 1e-11
 """Bound of the relative error of q and of the law of F: some 4u for each of a few hundred requests."""
 
