@@ -7,13 +7,14 @@ from fractions import Fraction
 import mpmath as mp
 import numpy as np
 import pytest
+from scipy.special import betainc
 from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange, local_epsilon, tradeoff
 from p2p_sim.privacy.binomial_windows import UNIT, SubmissionCounts
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers
-from p2p_sim.privacy.exchange.tail_difference import CutOffViews
+from p2p_sim.privacy.exchange.tail_difference import BETAINC_ERROR, CutOffViews, upper_tail
 from p2p_sim.privacy.randomized_response import Coefficients
 
 
@@ -175,3 +176,38 @@ def test_both_ways_of_summing_have_one_shape_and_one_value():
         assert [bound.shape for bound in bounds] == [(1, 2), (1, 2)]
     assert found[0][0] == pytest.approx(found[1][0], rel=1e-8)
     assert found[0][1] == pytest.approx(found[1][1], rel=1e-8)
+
+
+def exact_upper_tail(t: int, least: int, ones: int, sources: int) -> mp.mpf:
+    """Pr[Bin(t, ones/sources) >= least] in 40 digits, for `least` above the mean."""
+    p = mp.mpf(ones) / sources
+    term = mp.exp(mp.loggamma(t + 1) - mp.loggamma(least + 1) - mp.loggamma(t - least + 1)) * p**least
+    term *= (1 - p) ** (t - least)
+    total, k = term, least
+    while k < t and term > total * mp.mpf(10) ** -30:
+        term *= mp.mpf(t - k) / (k + 1) * p / (1 - p)
+        total, k = total + term, k + 1
+    return total
+
+
+def test_the_rounding_of_rare_ones_and_zeros_is_within_the_charge_of_a_tail():
+    """A tail of zeros was computed from 1-p, whose rounding is large beside p: off by up to seven times the charge."""
+    rng, late = np.random.default_rng(3), 0
+    for _ in range(60):
+        sources = int(rng.choice([1_003, 100_003, 1_000_003]))
+        rare = max(1, int(sources * 10 ** rng.uniform(-5, -0.31)))
+        share, rest = np.array([rare / sources]), np.array([(sources - rare) / sources])
+        for ones in (True, False):
+            p = rare / sources if ones else 1 - rare / sources
+            least = math.ceil(sources * p + rng.uniform(1, 20) * math.sqrt(sources * p * (1 - p)))
+            if least > sources:
+                continue
+            with mp.workdps(40):
+                exact = exact_upper_tail(sources, least, rare if ones else sources - rare, sources)
+                if exact < 1e-300:
+                    continue
+                charge = BETAINC_ERROR + 40.0 * math.sqrt(sources) * UNIT
+                chances = (share, rest) if ones else (rest, share)
+                assert abs(upper_tail(sources, least, *chances)[0] - exact) <= charge * exact
+                late += abs(betainc(float(least), sources - least + 1.0, chances[0][0]) - exact) > charge * exact
+    assert late, "the former way would not be noticed"

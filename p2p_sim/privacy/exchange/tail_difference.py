@@ -5,9 +5,11 @@ X, the noisy ones among the others, is log-concave, and the binomial kernel is t
 increases in k. The event that gives δ is therefore "at most k* ones" (evidence of label 0) or "at least k* ones" (of
 label 1). Bisection finds the cut-off k*; the tails are sums over X of incomplete beta functions I.
 
-Errors. Proved: the rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument x of I. The argument
-is off by u; in a tail of probability e^-s, d ln I / d ln x is about sqrt(2 s t x/(1-x)) for x <= 1/2, at most
-40 sqrt(t) for s <= 700. Measured: SciPy's error of I at given arguments, and the error of ln B(k)/A(k).
+Errors. Proved: the rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument of I. A tail of
+Bin(t, p) is computed from x, the smaller of p and 1-p, whose relative error is at most u. Let E be Bin(t, x)'s mean
+given the tail's event, of probability e^-s. Then d ln(e^-s)/d ln x = (E - t x)/(1-x), and t KL(E/t || x) <= s. So by
+Pinsker's inequality |E - t x| <= sqrt(s t/2), and the derivative is at most sqrt(2 s t) <= 40 sqrt(t) for s <= 800.
+Measured: SciPy's error of I at given arguments, and the error of ln B(k)/A(k).
 """
 
 import math
@@ -162,13 +164,22 @@ class CutOffViews:
         if not 0 < least <= t:
             certain = float(least <= 0)
             return TailPair(certain, certain, 0.0)
-        # Pr[Bin(t, p) >= least] = I_p(least, t - least + 1)
-        shape = float(least), t - least + 1.0
         if self.few is not None:
-            return self.few.sums(scipy.special.betainc(*shape, self.few.points if ones else 1.0 - self.few.points))
-        values = scipy.special.betainc(*shape, self.share if ones else self.rest)
+            share, rest = self.few.points, 1.0 - self.few.points
+            return self.few.sums(upper_tail(t, least, share, rest) if ones else upper_tail(t, least, rest, share))
+        chance, rest = (self.share, self.rest) if ones else (self.rest, self.share)
+        values = upper_tail(t, least, chance, rest)
         at, above = values[: len(self.weights)], values[-len(self.weights) :]
         return TailPair(float(self.weights @ at), float(self.weights @ above), 0.0)
+
+
+def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
+    """Pr[Bin(t, p) >= least] for each p in `chance`, where `rest` is 1-p, from the smaller of the two."""
+    tail, small = np.empty_like(chance), chance <= 0.5
+    # the tail is I_p(least, t - least + 1) = 1 - I_(1-p)(t - least + 1, least)
+    tail[small] = scipy.special.betainc(float(least), t - least + 1.0, chance[small])
+    tail[~small] = scipy.special.betaincc(t - least + 1.0, float(least), rest[~small])
+    return tail
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,8 @@ def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats
     """The bounds of `tail_bounds` for `count` equal weights w: Pr[fewer than level/w ones]."""
     fewer = np.ceil(levels / weight * (1.0 + 1e-12))
     inside = np.minimum(fewer, count)
-    exact = scipy.special.betainc(count - inside + 1.0, inside, 1.0 - flip_prob) * (1.0 + 1e-11)
+    # 1 - I_α, not I_(1-α): the rounding of 1-α may be large beside α
+    exact = scipy.special.betaincc(inside, count - inside + 1.0, flip_prob) * (1.0 + 1e-11)
     return np.where(fewer > count, 1.0, exact + SUBNORMAL)
 
 
