@@ -19,7 +19,7 @@ GREY = "#6B6B6B"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 """From the digits and minus sign to the superscripts of an exponent."""
 WIDTH_OF_DIGIT = 0.085
-"""Inches that a digit of a tick takes, about."""
+"""Approximate width of a digit of a tick's label, in inches."""
 RC: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -80,7 +80,7 @@ def drawing(
 
 @contextmanager
 def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
-    """Yields axes to draw on: the ones that a caller gave, or those of a new figure of pyplot, which notebooks show.
+    """Yields axes to draw on: those that a caller gave, or those of a new figure of pyplot, which notebooks show.
 
     Args:
         existing: the axes, or None. width, height: of a new figure, inches.
@@ -105,9 +105,7 @@ def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) ->
 
 @contextmanager
 def _literal(*texts: "Text") -> Iterator[None]:
-    """A context in which dollar signs of texts are read as dollars; what is written there later may be mathematics
-    again.
-    """
+    """A context in which a dollar sign in these texts is plain; texts that are set later may be mathematics again."""
     before = [(text.get_text(), text.get_parse_math()) for text in texts]
     for text in texts:
         text.set_parse_math(False)
@@ -121,7 +119,7 @@ def _literal(*texts: "Text") -> Iterator[None]:
 
 
 def inches(axes: "Axes") -> tuple[float, float]:
-    """The width and height of axes, as far as the layout is known."""
+    """The width and height of axes in inches, as far as the layout is known."""
     figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
     return size.width / figure.dpi, size.height / figure.dpi
 
@@ -148,7 +146,7 @@ def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
 
 
 def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **look: Any) -> None:
-    """A legend with every label of the panels once."""
+    """Draw a legend with every label of the panels once."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
