@@ -161,7 +161,7 @@ def plot_by_trust(
 
     Args:
         panels: two or five, so that a place is left in the last row; 95% intervals in their curves' `low` and `high`.
-        groups: for each heading of the legend, the labels below it, in the order of their markers; all labels.
+        groups: for each heading of the legend, the labels below it, in the order of their markers; every label once.
         note: below the panels.
     """
     looks = {}
@@ -220,7 +220,7 @@ class Marks:
 
 
 def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> None:
-    """Draw panels in rows of three, each with its own legend; more than seven groups are drawn as their names.
+    """Draw panels in rows of three; up to seven groups are drawn as marks with a legend, more groups as their names.
 
     Args:
         panels: with the same rows. path: of the figure. title: above all panels. note: below them.
@@ -238,7 +238,7 @@ def _draw(axes: Axes, panel: Marks, named: bool) -> None:
     names, groups = (list(panel.table[column].unique()) for column in (panel.row, panel.group))
     few = len(groups) <= len(COLOURS)
     for index, group in enumerate(groups):
-        # few groups are drawn a little apart in each row, with intervals; many groups as names, not apart
+        # few groups are drawn a little apart in each row, with intervals; many groups as names at one height
         part = panel.table[panel.table[panel.group] == group]
         shift = 0.5 * ((index + 0.5) / len(groups) - 0.5) if few else 0.0
         height = [names.index(name) + shift for name in part[panel.row]]

@@ -42,8 +42,8 @@ def plot_overlay(
 
     Args:
         edges: (e, 2) pairs of users, numbered from 0; they determine where users are drawn, unless `position` does.
-        travelled: (e,) whether a label travelled along the edge. If there are more than 600 edges, only edges with a
-            label are drawn, and the note says so.
+        travelled: (e,) whether a label travelled along the edge. If there are more than 600 edges, only such edges
+            are drawn, and the note says so.
         degrees: (p,) each user's number of neighbours, some of whom may not be drawn.
         epsilon: (p,) each user's certified ε.
         epsilon_local: ε₀, the upper end of the colours; may be infinite.

@@ -96,7 +96,7 @@ class _Measure(NamedTuple):
 
 
 def _measure(rows: pd.DataFrame) -> _Measure:
-    """The measure of the rows: excess risk where the law is known, or that of a density, else accuracy."""
+    """The measure of the rows: excess risk if the law is known, a density's own measure, or else accuracy."""
     column = quality(rows)
     if column == "excess_risk":
         label = f"excess risk ({loss_text(rows)})"
@@ -129,7 +129,7 @@ def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon:
 
     Args:
         trials: one row a trial, with trial, state, epsilon_upper, meets_goal, look and the score's column.
-        column: of the score. more: whether more of it is better.
+        column: of the score. more: whether a higher score is better.
         least_epsilon: whether the search is for the least ε; otherwise it is for the best score.
         title: the goal. path: the file.
     """

@@ -17,7 +17,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 GREY = "#6B6B6B"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-"""From the digits and minus sign to the superscripts of an exponent."""
+"""Translation of digits and the minus sign into superscripts, for exponents."""
 WIDTH_OF_DIGIT = 0.085
 """Approximate width of a digit of a tick's label, in inches."""
 RC: Any = {
@@ -41,7 +41,7 @@ RC: Any = {
 
 
 def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
-    """An empty figure, in inches, that needs no display and leaves no global state."""
+    """An empty figure that needs no display and leaves no global state; width and height are in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -55,7 +55,7 @@ def drawing(
     """A new figure with its panels; it is written to the file at the end of the `with` block.
 
     Args:
-        path: where it goes; its ending decides the format. width, height: inches. panels: how many axes.
+        path: of the file; its ending decides the format. width, height: inches. panels: how many axes.
         columns: panels in a row, at most. title: above all panels. note: below them.
         shared: whether panels share their scales. widths: of the columns, relative; by default equal.
     """
@@ -172,9 +172,9 @@ def powers_of_ten(axis: "Axis") -> None:
 
 
 def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.inf) -> None:
-    """Plain numbers as ticks of a logarithmic axis that shows low to high, both above 0.
+    """Set plain numbers as ticks of a logarithmic axis that shows low to high, both above 0.
 
-    room: length of the axis in inches, if its numbers could overlap.
+    room: length of the axis in inches; fewer ticks are set if their numbers would overlap.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

@@ -138,7 +138,7 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """Draw the same learner without privacy in grey: a dashed level with its band, or dashed lines if it varies."""
+    """Draw the same learner without privacy in grey: a dashed level with its band, or dashed lines if that varies."""
     reference = reference_of(part, view)
     if reference is None:
         return

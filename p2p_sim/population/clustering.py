@@ -25,7 +25,7 @@ class Clustering(Config):
     """s: smallest cluster allowed, at least 2."""
 
     def shortfall(self, clusters: int) -> str:
-        """The reason why there are only this many clusters, fewer than the key `count`; else empty."""
+        """A clause on why there are only this many clusters, if fewer than the key `count` states; else empty."""
         return ""
 
 
@@ -54,7 +54,7 @@ def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], mi
     """
     check_users("min_size", min_size, len(cluster))
     cluster = np.unique(cluster, return_inverse=True)[1]
-    # sums of the features: the sum of a merged cluster is that of both its parts
+    # sums of the features of each cluster; merging two clusters adds their sums
     sizes = np.bincount(cluster)
     order = np.argsort(cluster, kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -113,14 +113,14 @@ PART, ROUNDS = 500, 3
 class BalancedClusters(Clustering):
     """k-means with equal sizes: sizes differ by at most one user, and no user is left out or merged.
 
-    Users are assigned in random parts of 500 (or `count`, if that is more). In each part the
-    clusters get equally many users, up to one, with the least total squared distance to the means.
+    Users are assigned in random parts of 500 (or `count`, if that is more). The numbers of a part's users in the
+    clusters differ by at most one; among such assignments, the total squared distance to the means is smallest.
     """
 
     kind: Literal["balanced"] = "balanced"
     by_distance: ClassVar[str] = "balanced k-means"
     count: int = Field(default=20, ge=1, le=2000)
-    """Number of clusters asked for, 1 to 2,000; fewer are made if otherwise clusters were smaller than min_size."""
+    """Number of clusters asked for, 1 to 2,000; fewer are made if there are too few users for min_size."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns the cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes."""

@@ -81,7 +81,7 @@ class Checked:
     """The result of comparing a file with its published checksum.
 
     path: of the file; None: there is no such file. version: of the file; None: not recognised, or not compared.
-    fault: a clause on what is wrong with the file; empty if nothing is.
+    fault: a clause on what is wrong with the file; empty if nothing is wrong.
     """
 
     file: DataFile
@@ -115,13 +115,13 @@ def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list
 
     Args:
         places: directories in which files are looked for; the first match wins.
-        read: whether to compare the checksums; if not, only whether the files exist is checked.
+        read: whether to compare the checksums; if not, the check is only whether the files exist.
     """
     return [_checked(dataset.kind, file, places, read) for file in dataset.files]
 
 
 def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) -> Checked:
-    """The result of comparing one file of the data set `kind` with its published checksums, if `read`."""
+    """The result of looking for a file of the data set `kind` and, if `read`, of comparing its published checksums."""
     try:
         path = find_file(kind, places, kind, file.names)
     except InputError:
@@ -165,7 +165,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror})") from None
-    # files are moved only when all are fetched and checked, so that a broken fetch leaves none; same disk: just renamed
+    # scratch is on the same disk, and files are moved only when all are checked, so that a broken fetch leaves none
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
         if dataset.archive is None:
             fetched = [_retrieved(pooch, f"{dataset.source}{file.fetch}", Path(scratch)) for file in missing]

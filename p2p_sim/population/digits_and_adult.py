@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1)
 def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
-    """Training and test rows of UCI Adult: 6 standardised numbers, then 0 or 1 for each category value.
+    """Training and test rows of UCI Adult; features: 6 standardised numbers, then 0 or 1 for each category value.
 
     states: times of change and sizes of the files, so that changed files are read again.
     """

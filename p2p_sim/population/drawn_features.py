@@ -198,8 +198,8 @@ class RealLineConfig(Source):
 class UnitCubeConfig(Extended, Source):
     """Features x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
-    The key `curve` names g. Every error is exact, since there are finitely many points. The
-    grid is much finer than the cells of any rule that learns from up to a million users.
+    The key `curve` names g. Every error is exact, since there are finitely many points. The grid is much finer
+    than the cells of any rule that learns from up to a million users.
     """
 
     kind: Literal["unit_cube"] = "unit_cube"
@@ -217,7 +217,7 @@ class UnitCubeConfig(Extended, Source):
     """The function g. "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, so that it alternates
     ever faster towards 0; "step": -1 below 1/2, then 1."""
     periods: float = Field(default=2.0, gt=0, le=1000)
-    """Periods of the sine in [0, 1], above 0 and at most 1000."""
+    """Number of periods of the sine in [0, 1], above 0 and at most 1000."""
     amplitude: float = Field(default=0.4, gt=0, le=0.5)
     """Largest distance of p(1|x) from 1/2, above 0 and at most 0.5."""
     per_axis: int | None = Field(default=None, ge=1, le=1_000_000)
@@ -225,7 +225,7 @@ class UnitCubeConfig(Extended, Source):
 
     cells: bool = False
     """Whether users in the same cube of side n^(-1/(2d)) are a cluster, as histogram rules on exchanged labels need it;
-    else all users are one cluster. The cubes divide [0, 1]^d evenly if n is a (2d)-th power."""
+    else all users are one cluster. The cubes divide [0, 1]^d evenly if n is the (2d)-th power of a whole number."""
 
     @model_validator(mode="after")
     def _bounded(self) -> "UnitCubeConfig":
@@ -252,7 +252,7 @@ class UnitCubeConfig(Extended, Source):
         )
 
     def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number (m,) of the cube of side n^(-1/(2d)) that contains each point (m, d); the last axis counts fastest."""
+        """Index (m,) of the cube of side n^(-1/(2d)) that contains each point (m, d); the last axis varies fastest."""
         side = float(self.users ** (-0.5 / self.dimensions))
         per_axis = math.ceil(1.0 / side - 1e-9)
         cell = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)

@@ -184,9 +184,9 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
 
 
 def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> tuple[str, str, str]:
-    """File and line of a column's first faulty cell, its text, and the number of faulty cells, " (9 such cells)".
+    """File and line of a column's first faulty cell, its text, and a count of such cells, as " (9 such cells)".
 
-    The number is empty if there is only one faulty cell.
+    The count is empty if there is only one faulty cell.
 
     Args:
         used_rows: (m,) indices of the used rows in the file. rows: indices of the faulty rows among the used rows.

@@ -29,7 +29,7 @@ class Images(NamedTuple):
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
-"""Largest number of pixels for principal components from the full covariance; else from a randomised solver."""
+"""Largest number of pixels for which the full covariance gives principal components; else a randomised solver does."""
 
 
 class _ImageConfig(Extended, OfficialSplit):
@@ -48,7 +48,7 @@ class _ImageConfig(Extended, OfficialSplit):
     against: int | None = Field(default=None, ge=0, le=9)
     """The class that has label 0 where task = "pair", 0 to 9."""
     pca_dims: int | None = Field(default=None, ge=1, le=3_072)
-    """Replace the pixels by this many principal components of the (public) training features; absent: pixels."""
+    """Number of principal components of the (public) training features that replace the pixels; absent: pixels."""
     public_rows: int | None = Field(default=None, ge=2)
     """Number of training images that are public, not users, and alone determine the principal components, the same in
     all replicates. Absent: all training images determine the components, which no ε for whole rows covers."""

@@ -59,12 +59,12 @@ class DrawnPeople(People):
 
 
 class SyntheticConfig(Source):
-    """Clusters that differ in p(1|c), the share of label 1; p(1|x) is above it at half of the points x, else below.
+    """Clusters that differ in p(1|c), the share of label 1; p(1|x) lies above p(1|c) at half of a cluster's points.
 
     A point has features (u, v, w). u in [-1, 1] is the position of the point's cluster among the clusters. v = +1 or -1
     shows whether p(1|x) lies above or below the cluster's mean. w in [-1, 1] differs between points with equal u and v,
-    and carries no information. All points are equally likely. In cluster c, p(1|x) = p(1|c) + v φ/2, so
-    the heterogeneity Σ_y E|p(y|x) - p(y|c)| is exactly φ.
+    and carries no information. All points are equally likely. In cluster c, p(1|x) = p(1|c) + v φ/2, so the
+    heterogeneity Σ_y E|p(y|x) - p(y|c)| is exactly φ.
     """
 
     kind: Literal["synthetic"] = "synthetic"

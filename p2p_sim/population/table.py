@@ -83,8 +83,8 @@ class TableConfig(RandomSplit):
     features: tuple[str, ...] | None = Field(default=None, min_length=1)
     """Columns (or NPZ arrays) to learn from, at least one, never the label; absent: all but label and cluster."""
     header: bool | None = None
-    """Whether the first line of a CSV file names the columns. If not, they are called "1", "2" and so on. Absent: it
-    names them, and a first line of numbers alone is refused."""
+    """Whether the first line of a CSV file names the columns. If not, columns are called "1", "2" and so on. Absent:
+    yes, and a first line of numbers alone is refused."""
     separator: str = Field(default=",", min_length=1, max_length=1)
     """The character between two cells of a CSV file; if absent for a .tsv file, the tab. Blanks after the character are
     ignored."""

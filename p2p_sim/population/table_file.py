@@ -183,7 +183,7 @@ def is_missing(values: Values) -> NDArray[np.bool_]:
 
 
 def _numbers(words: Values, style: Convention) -> Values:
-    """A text column as numbers if all texts are numbers in the notation `style`, or plain notation; else unchanged."""
+    """A text column as numbers if all texts are in the notation `style`, or all in plain notation; else unchanged."""
     import pandas as pd
 
     gaps = is_missing(words)

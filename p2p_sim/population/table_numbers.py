@@ -135,7 +135,7 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
     points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
     if not columns or (styles[:1] == [PLAIN] and not (separator != "," and points and len(styles) > 1)):
         return PLAIN
-    if not styles:  # no notation fits all: that of the columns that are not plain, if it fits no plain one
+    if not styles:  # no notation fits all: use that of the columns that are not plain, if it fits no plain column
         styles = conventions(*(cells for cells in columns.values() if not PLAIN.reads(cells).all()))
         plain = [cells for cells in points if PLAIN.reads(cells).all()]
         if not styles or any(style.reads(cells).all() for cells in plain for style in styles):

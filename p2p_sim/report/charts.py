@@ -93,7 +93,7 @@ def _groups(
 
 
 def run_chart(rows: pd.DataFrame) -> Chart | None:
-    """What `p2p_sim.figures.privacy_utility.plot_privacy_utility` draws, in the form of `sweep_chart`, or None.
+    """What `p2p_sim.figures.privacy_utility.plot_privacy_utility` draws, as in `sweep_chart`, or None (no finite ε).
 
     Args:
         rows: one line a replicate of a single point.
@@ -211,7 +211,7 @@ def _number(number: Any) -> float | None:
 
 
 ROUND = "stroke-linejoin:round;stroke-linecap:butt"
-"""The style of all elements of a figure, which replaces Matplotlib's style sheet for the whole page."""
+"""The style of all elements of a figure, in place of Matplotlib's style sheet, which would reach the whole page."""
 
 LARGEST = 1.15 * 96 / 72
 """Largest number of pixels for a typographic point, so that letters are no larger than the page's."""

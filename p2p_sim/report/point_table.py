@@ -40,7 +40,7 @@ FIGURES = (
     Figure("cells", "cells released", False),
     Figure("effective_sampling_rate", "labels that arrive, share", False),
 )
-"""What is learned comes first; excess risk replaces accuracy where it is known."""
+"""What is learned comes first; excess risk replaces accuracy if it is known at all points."""
 MORE = (
     Figure("epsilon_coalition_upper", "ε, coalition", True),
     Figure("epsilon_times_upper", "ε, arrival times", True),
