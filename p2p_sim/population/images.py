@@ -50,8 +50,8 @@ class _ImageConfig(Extended, OfficialSplit):
     pca_dims: int | None = Field(default=None, ge=1, le=3_072)
     """Number of principal components of the (public) training features that replace the pixels; absent: pixels."""
     public_rows: int | None = Field(default=None, ge=2)
-    """Number of training images that are public, not users, and alone determine the principal components, the same in
-    all replicates. Absent: all training images determine the components, which no ε for whole rows covers."""
+    """Number of training images, the same in all replicates, that are public and not users; they alone determine the
+    principal components. Absent: all training images determine these, which no ε for whole rows covers."""
 
     @model_validator(mode="after")
     def _pair(self) -> Self:
