@@ -78,8 +78,7 @@ class RandomSplit(Extended, Source):
 
     later: ClassVar[tuple[str, ...]] = ("users",)
     users: int | None = Field(default=None, ge=2)
-    """Number of users, drawn anew in each replicate from the rows that are not held out, at least 2; absent: all rows
-    that are not held out."""
+    """Number of users, drawn anew in each replicate from the rows not held out, at least 2; absent: all such rows."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
     """Share of the rows that are held out to measure error, between 0 and 1."""
 

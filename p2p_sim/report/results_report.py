@@ -108,8 +108,7 @@ def _pictures(results: Results) -> "list[Picture]":
 def _usual(results: Results, column: str) -> list[FigureRequest]:
     """The figures of a sweep whose file names none: `column` against ε, and both against the first axis.
 
-    If there would be more than `MOST_LINES` lines, the key with the most values, up to `MOST_PANELS`,
-    makes panels.
+    If there would be more than `MOST_LINES` lines, the key of most values (up to `MOST_PANELS`) makes panels.
     """
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
