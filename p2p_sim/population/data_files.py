@@ -54,7 +54,7 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     for directory in (*places, Path(), *frame_directories):
         if is_file(directory / path):
             return directory / path
-    hint = "; it exists while the process runs that called p2p_sim.table: call it again" if of_a_frame else ""
+    hint = "; it exists until the process that called p2p_sim.table ends: call it again" if of_a_frame else ""
     nowhere = (no_file(directory / path) for directory in (*places, Path()))
     raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # in alphabetical order "is a directory" is first
 
