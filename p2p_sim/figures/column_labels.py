@@ -65,16 +65,19 @@ NAMES: Mapping[str, tuple[str, str]] = {
         "advantage by cluster",
         "advantage of the learner who knows each cluster's labels (mean user)",
     ),
-    "advantage_cluster_worst": ("advantage by cluster", "the same, user with the largest advantage"),
+    "advantage_cluster_worst": (
+        "advantage by cluster",
+        "advantage of the learner who knows each cluster's labels (largest)",
+    ),
     "advantage_model": ("advantage by a model", "advantage of the learner who has a public model (mean user)"),
-    "advantage_model_worst": ("advantage by a model", "the same, user with the largest advantage"),
+    "advantage_model_worst": ("advantage by a model", "advantage of the learner who has a public model (largest)"),
     "advantage_local": ("advantage, message seen", "advantage of whoever sees a user's own message (at most)"),
     "advantage_times": ("advantage, times seen", "advantage of a learner who sees times (at most)"),
     "advantage_coalition": ("advantage, coalition", "advantage of the learner with a coalition (at most)"),
 }
 """For each column of results, or last part of a swept key: its short name for legends, and its long one for an axis."""
 SAME = {"users": "num_users"}
-"""Last parts of scenario keys, each with the column of the rows that has another name."""
+"""Last parts of scenario keys whose column of results has another name, each with that name."""
 EPSILONS = {
     "epsilon_upper": "learner, {adjacency} adjacency (upper bound, worst replicate and cluster)",
     "epsilon_lower": "learner, {adjacency} adjacency (lower bound, worst replicate and cluster)",
@@ -83,17 +86,17 @@ EPSILONS = {
     "epsilon_sample_upper": "learner, a sample of the users (upper bound for these alone, worst replicate and cluster)",
     "epsilon_times_upper": "learner who sees times (upper bound, worst replicate and cluster)",
     "epsilon_coalition_upper": "learner with a coalition (upper bound, worst replicate and cluster)",
-    "epsilon_unmet_upper": "coalition that fetched no such label (upper bound, worst replicate and cluster)",
+    "epsilon_unmet_upper": "coalition, labels that no member fetched (upper bound, worst replicate and cluster)",
     "epsilon_paper": "learner, by the paper's Theorem 1 (worst replicate and cluster)",
     "epsilon_paper_lemma9": "learner, by the paper's Lemma 9 (worst replicate and cluster)",
 }
-"""The words for each column of ε that holds at the δ of its row."""
+"""For each column of ε that holds at the δ of its row: the text for an axis."""
 LOCAL = {
     "epsilon_local": "ε₀ of the noisy label alone (worst replicate)",
     "epsilon_paper_theorem3": "ε, learner, by the paper's Theorem 3 (at its own δ)",
     "coalition_meets": "largest probability that the coalition fetched the label",
 }
-"""The words for further columns on privacy, which do not hold at the δ of the row."""
+"""For each further column on privacy, which does not hold at the δ of its row: the text for an axis."""
 
 
 def short(column: str) -> str:
@@ -108,9 +111,7 @@ def short(column: str) -> str:
 
 
 def long(column: str, table: DataFrame) -> str:
-    """An axis label of a column with symbol and unit; it states δ and adjacency if they are the same in the whole
-    table.
-    """
+    """An axis label of a column with symbol and unit, and with δ and adjacency if all rows have the same."""
     if column in EPSILONS:
         deltas = list(table["delta"].unique()) if "delta" in table else []
         at = f"δ = {deltas[0]:g}" if len(deltas) == 1 else "each point's δ"

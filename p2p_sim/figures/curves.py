@@ -17,9 +17,10 @@ from p2p_sim.measures import HIGH, LOW, Mean
 
 @dataclass(frozen=True)
 class Curve:
-    """One line. x, y: of the same length; low, high: a band, or absent.
+    """One line of a figure. x, y: coordinates, of the same length. low, high: ends of its band at each x, or None.
 
-    dashed: for a mere comparison. look: places of its colour and marker; by default those of the label.
+    dashed: whether the line is a mere comparison. marked: whether it has markers. look: indices of its colour and
+    marker; None: the figure chooses them by the label.
     """
 
     label: str
@@ -33,7 +34,7 @@ class Curve:
 
     @classmethod
     def of(cls, label: object, table: pd.DataFrame, x: str, y: str, dashed: bool = False) -> "Curve":
-        """A line through the rows of a table, with the ends of y's 95% intervals as its band where it has them."""
+        """A line through the rows of a table, with y's 95% intervals as its band if the table has them."""
         part = table.sort_values(x)
         low, high = (part[y + end].tolist() if y + end in part else None for end in (LOW, HIGH))
         return cls(str(label), part[x].tolist(), part[y].tolist(), low=low, high=high, dashed=dashed)
@@ -48,7 +49,7 @@ class Curve:
 class Panel:
     """One pair of axes; `apart`: its lines differ from the lines of the panels beside it, and have their own legend.
 
-    marks: values of x with their names, as dotted lines.
+    marks: values of x with their names, drawn as dotted vertical lines.
     """
 
     x_label: str
@@ -62,13 +63,13 @@ class Panel:
 
 
 def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
-    """Draw panels over one legend, two in a row, so that a page shows the text in full size.
+    """Draw panels with one legend, two panels in a row, so that a page shows the text in full size.
 
-    Lines of the same label look the same in all panels, and no two labels look alike. The legend stands where a panel
-    is missing in the last row, else below.
+    Lines of the same label look the same in all panels, and no two labels look alike. The legend fills the empty place
+    of the last row; if there is none, the legend is below the panels.
 
     Args:
-        panels: one to six. note: what is held fixed.
+        panels: one to six. note: the legend's title: what is held fixed.
     """
     looks = looks_of(panels)
     columns = min(2, len(panels))
@@ -87,7 +88,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
 
 
 def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
-    """The colour and marker of every label; grey for a single line that only serves as comparison.
+    """The colour and marker of every label; if just one label's line is dashed without markers, that label is grey.
 
     Raises:
         ValueError: there are more labels than colours.
@@ -102,7 +103,7 @@ def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
 
 
 def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
-    """A line with its markers and its band."""
+    """Draw a line with its markers and its band."""
     if curve.low is not None and curve.high is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(
@@ -112,7 +113,7 @@ def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
 
 
 def set_scales(axes: Axes, panel: Panel) -> None:
-    """Scales with plain ticks, labels and title of a panel whose lines are drawn."""
+    """Set scales with plain ticks, labels and title of a panel whose lines are drawn."""
     x = [value for curve in panel.curves for value in curve.x]
     if panel.log_x:
         axes.set_xscale("log")
@@ -129,11 +130,11 @@ def set_scales(axes: Axes, panel: Panel) -> None:
 
 
 def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, columns: int = 3) -> None:
-    """Draw panels in rows; lines of the same label look the same in all of them.
+    """Draw panels in rows; lines of the same label look the same in all panels that are not `apart`.
 
     Args:
         panels: with 95% intervals in their curves' `low` and `high`. columns: panels in a row.
-        note: below the legend: replicates, intervals, what is held fixed.
+        note: the legend's title: replicates, intervals, what is held fixed.
     """
     labels = list(dict.fromkeys(curve.label for panel in panels if not panel.apart for curve in panel.curves))
     height = 3.3 * math.ceil(len(panels) / columns) + 1.3
@@ -150,7 +151,7 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
 
 
 WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
-"""Width and height of a panel, and height of a line of a panel of groups, in inches."""
+"""Width and height of a panel, and height of a row of a panel of groups, in inches."""
 
 
 def plot_by_trust(
@@ -159,13 +160,13 @@ def plot_by_trust(
     """Draw panels in rows of three; the legend, in groups of trust, fills the place after the last panel.
 
     Args:
-        panels: two or five, so that a place is left; 95% intervals in their curves' `low` and `high`.
-        groups: heading of the legend -> labels of its lines, in the order of their markers; every label is in one.
-        note: below the legend.
+        panels: two or five, so that a place is left in the last row; 95% intervals in their curves' `low` and `high`.
+        groups: for each heading of the legend, the labels below it, in the order of their markers; every label once.
+        note: below the panels.
     """
     looks = {}
     for hue, labels in enumerate(groups.values()):
-        # the share of white: each line of a group is lighter than the one before, by at most three fifths in all
+        # step: the share of white by which each line of a group is lighter than the line before; at most 0.6 in all
         step = min(0.13, 0.6 / max(len(labels) - 1, 1))
         for index, label in enumerate(labels):
             rgb = to_rgb(COLOURS[hue % len(COLOURS)])
@@ -184,7 +185,7 @@ def plot_by_trust(
 def _legend(
     axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
 ) -> None:
-    """Headings and lines of a legend, in the order of the groups."""
+    """Draw a legend with headings and lines, in the order of the groups."""
     handles, names = [], []
     for heading, labels in groups.items():
         present = [label for label in labels if label in drawn]
@@ -207,7 +208,8 @@ def _legend(
 class Marks:
     """One panel: a table with a line for each pair of a row of the panel and a group.
 
-    row, group: columns of texts. value: a column of numbers; its 95% interval ends where columns of that name say.
+    row, group: columns of texts. value: a column of numbers; the columns value + LOW and value + HIGH have the ends of
+    the 95% intervals.
     """
 
     title: str
@@ -218,7 +220,7 @@ class Marks:
 
 
 def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> None:
-    """Draw panels in rows of three, each with its own legend; groups beyond seven are marked by their names alone.
+    """Draw panels in rows of three; up to seven groups are drawn as marks with a legend, more groups as their names.
 
     Args:
         panels: with the same rows. path: of the figure. title: above all panels. note: below them.
@@ -232,13 +234,11 @@ def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> N
 
 
 def _draw(axes: Axes, panel: Marks, named: bool) -> None:
-    """Draws the marks of one panel; `named`: with the names of its rows, unless they are those of the panel on its
-    left.
-    """
+    """Draws the marks of one panel; `named`: whether the names of its rows are written on its left."""
     names, groups = (list(panel.table[column].unique()) for column in (panel.row, panel.group))
     few = len(groups) <= len(COLOURS)
     for index, group in enumerate(groups):
-        # few groups stand a little apart in each row, with intervals; many are names in one line
+        # few groups are drawn a little apart in each row, with intervals; many groups as names at one height
         part = panel.table[panel.table[panel.group] == group]
         shift = 0.5 * ((index + 0.5) / len(groups) - 0.5) if few else 0.0
         height = [names.index(name) + shift for name in part[panel.row]]
@@ -253,5 +253,5 @@ def _draw(axes: Axes, panel: Marks, named: bool) -> None:
     axes.set_yticks(range(len(names)), [textwrap.fill(name, 20) for name in names] if named else [""] * len(names))
     axes.set(ylim=(len(names) - 0.4, -0.6), xlabel="loss of accuracy", title=panel.title)
     if few:
-        columns = len(groups) if sum(map(len, map(str, groups))) <= 40 else 2  # as many as there is room for
+        columns = len(groups) if sum(map(len, map(str, groups))) <= 40 else 2  # in one line if they fit
         axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=columns)

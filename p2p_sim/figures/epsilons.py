@@ -1,6 +1,6 @@
 """Figures of ε: of each user on an overlay, cluster by cluster, under an attack, and by cluster size.
 
-In each function `path` is the figure's file, `statement` a text that says against whom, at which δ and on what
+In each function `path` is the figure's file, `statement` a text that states against whom, at which δ and on what
 condition ε holds, and `note` a text that names the run.
 """
 
@@ -41,19 +41,19 @@ def plot_overlay(
     """Draw an overlay: colour shows a user's own ε, area her number of neighbours.
 
     Args:
-        edges: (e, 2) pairs of users, numbered from 0; they decide the places unless `position` does.
-        travelled: (e,) whether a label travelled along the edge. Of many edges, these alone are drawn, and the note
-            says so.
+        edges: (e, 2) pairs of users, numbered from 0; they determine where users are drawn, unless `position` does.
+        travelled: (e,) whether a label travelled along the edge. If there are more than 600 edges, only such edges
+            are drawn, and the note says so.
         degrees: (p,) each user's number of neighbours, some of whom may not be drawn.
         epsilon: (p,) each user's certified ε.
         epsilon_local: ε₀, the upper end of the colours; may be infinite.
         member: (p,) whether a user is in the coalition. own: (p,) whether she passed on her own label.
-        position: (p, 2) the users' places; None: they have none.
+        position: (p, 2) the users' places; None: the edges determine where users are drawn.
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
     graph.add_edges_from(edges.tolist())
-    # of many edges only those that labels travelled along; marks and rims shrink with the number of users
+    # where users are drawn, and which edges are; areas and rims shrink with the number of users
     if position is not None:
         places = dict(enumerate(position.tolist()))
     elif graph.number_of_nodes() <= 150 and nx.is_connected(graph):
@@ -111,7 +111,7 @@ def plot_epsilon(
     rank = np.empty(sizes.size)
     rank[np.argsort(sizes, kind="stable")] = np.arange(1, sizes.size + 1)
     cluster, heights = np.repeat(rank, sizes), np.minimum(epsilon, top)
-    # users of a cluster with about the same ε (a sixtieth of the axis) stand side by side
+    # users of a cluster with about the same ε (within a sixtieth of the axis) are drawn side by side
     level = np.rint(60.0 * heights / top)
     groups = pd.Series(level).groupby([cluster, level])
     counts = groups.transform("size").to_numpy()
@@ -138,7 +138,7 @@ def plot_epsilon(
 
 
 def _top(epsilon: Floats, epsilon_local: float) -> float:
-    """The upper end of the axis or colour scale: ε₀, or a finite number if ε₀ is infinite or 0."""
+    """The upper end of the axis or colour scale: ε₀ or, if that is infinite or 0, a finite number."""
     if math.isfinite(epsilon_local) and epsilon_local > 0:
         return epsilon_local
     return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0
@@ -175,7 +175,7 @@ DRAWN = (
 
 
 def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
-    """Draw every ε of the table against the cluster size n, a panel a sampling rate.
+    """Draw every ε of the table against the cluster size n, with a panel for each sampling rate.
 
     Args:
         table: rows of one flip probability, as `bounds_table` gives them.

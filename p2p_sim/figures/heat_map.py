@@ -16,15 +16,15 @@ from p2p_sim.figures.sweep_lines import wrapped
 from p2p_sim.measures import HIGH, LOW, is_privacy
 
 MOST_PRINTED = 60
-"""Cells whose values are written into them."""
+"""Largest number of cells for which values are written into the cells."""
 
 
 def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, note: str, path: Path) -> None:
-    """Draw a column as colours over two axes, each value with half the width of its interval where there is room.
+    """Draw a column as colours over two axes; at most 60 cells also show each value and half its interval's width.
 
     Args:
-        table: one line a point, at most one a pair of values.
-        x, y: columns along the axes, numbers or text, evenly spaced in their order in the table.
+        table: one line a point, at most one for each pair of values of x and y.
+        x, y: columns along the axes, numbers or text; their values are evenly spaced, in the order of the table.
         heat: column of numbers.
         note: what is held fixed, for the caption.
     """
@@ -58,7 +58,7 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The colour scale, from the least finite value to the largest; a little longer if they are equal."""
+    """The colour scale, from the least finite value to the largest; a little longer if both are equal."""
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if logarithmic:

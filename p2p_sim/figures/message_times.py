@@ -1,6 +1,6 @@
 """Figures of a network: when messages came, when users were served, and how the load was shared.
 
-In each function `path` is the file, whose ending decides the format, and `note` says of what run it is.
+In each function `path` is the file, whose ending decides the format, and `note` a text that names the run.
 """
 
 from collections.abc import Mapping
@@ -21,13 +21,13 @@ Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 LINES = ("-", "--", ":")
 TAIL = 0.025
-"""Probability that an interval ends below what it should cover; and above it."""
+"""Largest probability that an interval lies below the value that it should cover, and that it lies above."""
 MOST_LINES = 40
-"""Clusters that get a line of their own."""
+"""Largest number of clusters that get lines of their own."""
 MOST_INTERVALS = 200
-"""Clusters whose intervals are drawn."""
+"""Largest number of clusters whose intervals are drawn."""
 MOST_POINTS = 2000
-"""Points of a line; of longer ones, so many are drawn, each exact."""
+"""Largest number of points of a line; of a longer line, so many of its points are drawn."""
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -36,7 +36,7 @@ def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float
 
     Args:
         times: delivery times of each kind, seconds, in any order.
-        late_s: those of the replies that came after their request had expired.
+        late_s: delivery times of the replies that came after their request had expired.
         deadline_s: when the learner stops taking submissions, or None.
     """
     with drawing(path, 7.6, 4.4, note=note) as (_, [axes]):
@@ -65,10 +65,10 @@ def plot_coverage(
     answered_s: Floats, submitted_s: Floats, cluster_offsets: Counts, sampling_rate: float | None,
     *, deadline_s: float | None, path: Path, note: str,
 ) -> None:  # fmt: skip
-    """Draw the share of users who have been answered, and whose submission taken, against time.
+    """Draw two shares of users against time: those who were answered, and those whose submission was taken.
 
     Args:
-        answered_s, submitted_s: (n,) when a user was answered and her submission taken, seconds; infinity for never.
+        answered_s, submitted_s: (n,) when a user was answered and her submission was taken, seconds; infinity: never.
         cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
         sampling_rate: θ, or None. deadline_s: when the learner stops taking submissions, or None.
     """
@@ -130,10 +130,10 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
 
 
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
-    """Draw what share of each cluster's users reached the learner, against the cluster's size.
+    """Draw the share of each cluster's users whose submission was taken, against the cluster's size.
 
-    The title says how many intervals miss θ, how many do so by chance if every user submits with probability θ and all
-    submissions arrive, and how many if every user's arrives with the measured probability of all users.
+    The title shows how many intervals miss θ, and how many would be expected to: if each user's submission arrived with
+    probability θ, and if it arrived with the measured rate of all users.
 
     Args:
         sizes, submissions: (C,) users of each cluster, and submissions taken from it.
@@ -144,7 +144,7 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
     low, high = np.array([b.lower for b in bounds]), np.array([b.upper for b in bounds])
     rate, whole = submissions / sizes, float(submissions.sum() / sizes.sum())
     missed, missed_whole = (int(np.count_nonzero((low > r) | (high < r))) for r in (sampling_rate, whole))
-    # how many would miss, by the rate that is tested and the rate at which submissions arrive
+    # expected numbers of misses, for a tested rate and the true rate at which submissions arrive
     expected, at_whole, of_whole = (
         f"{expected_misses(sizes, tested, true, TAIL):.2g}"
         for tested, true in ((sampling_rate, sampling_rate), (sampling_rate, whole), (whole, whole))
@@ -179,7 +179,7 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
 
 
 def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
-    """The scale of an x axis of counts."""
+    """Set the scale of an x axis of counts."""
     if logarithmic:
         axes.set_xscale("log")
         powers_of_ten(axes.xaxis)
@@ -188,7 +188,7 @@ def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
 
 
 def _spread(sizes: Counts) -> Floats:
-    """Sizes with equal ones moved apart a little, so that none hides another."""
+    """The sizes as places along x; equal sizes are moved apart a little, so that no mark hides another."""
     groups = pd.Series(sizes).groupby(sizes)
     rank = groups.cumcount().to_numpy() - 0.5 * (groups.transform("size").to_numpy() - 1)
     gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
@@ -204,7 +204,7 @@ def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: An
 
 
 def _decades(times: Floats) -> bool:
-    """Whether times spread over more than two decades."""
+    """Whether times spread over more than two decades above their 5% quantile."""
     times = times[times > 0]
     return bool(times.size and times.max() > 100 * np.quantile(times, 0.05))
 

@@ -36,8 +36,8 @@ class View:
 
     x, y: columns along the axes; y holds numbers. group: columns; each combination of their values is a line.
     facet: a column; each of its values is a panel. along: the axis of the sweep whose values are written at the marks
-    of a line, if x is no such axis. log_x, log_y: whether axes are logarithmic; None: if values lie above 0 and spread
-    over more than a decade.
+    of a line, if x is no axis of the sweep. log_x, log_y: whether axes are logarithmic; None: if values lie above 0 and
+    spread over more than a decade.
     """
 
     x: str
@@ -78,7 +78,7 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
 
 
 def wants_log(values: pd.Series, chosen: bool | None) -> bool:
-    """Whether an axis is logarithmic: as `chosen`; if None, for values above 0 that spread over more than a decade."""
+    """Whether an axis is logarithmic: as `chosen`; None: yes for values above 0 that spread over a decade."""
     if not is_number(values):
         return False
     finite = values[np.isfinite(values)]
@@ -107,7 +107,7 @@ class Facet(NamedTuple):
 
 
 def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Facet]:
-    """A panel for each value of the view's facet in the table, in this order, with its part of the points `drawn`."""
+    """A panel for each value of the view's facet in the table, in their order, with its part of the points `drawn`."""
     column = view.facet
     values = list(table[column].unique()) if column else []
     facets = [Facet(f"{short(str(column))} = {value(facet)}", drawn[drawn[column] == facet]) for facet in values]
@@ -139,7 +139,7 @@ def baseline_text(y: str) -> str:
 
 
 class ReferenceLines(NamedTuple):
-    """The learner without privacy in one panel: one level for all x, or lines if its figure differs between points.
+    """The learner without privacy in one panel: one level for all x, or lines if its value differs between points.
 
     column: of the table. level: a point with the level and its interval; None if there are lines.
     """
@@ -165,9 +165,9 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
 
 
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
-    """The figure of a prediction without features in one panel: one level, or if it differs, its mean at each x.
+    """The value of a prediction without features in a panel: one level or, if points differ, the mean at each x.
 
-    None unless the figure is known at every point.
+    None unless the value is known at every point.
     """
     column = BASELINES.get(view.y)
     if column is None or column not in part or part.empty:
@@ -197,7 +197,7 @@ def count_range(counts: pd.Series, noun: str) -> str:
 
 
 def caption(table: pd.DataFrame, drawn: pd.DataFrame, view: View, note: str) -> str:
-    """A figure's caption: the note, the number of replicates, intervals, how ε is taken, and points not drawn."""
+    """A figure's caption: the note, the number of replicates, intervals, which ε is taken, and points not drawn."""
     parts = [note, replicates_text(table)]
     if not is_privacy(view.y):
         single = table["replicates"].min() <= 1

@@ -25,7 +25,7 @@ STATEMENTS = (
 
 
 def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
-    """Draw accuracy, or excess risk where the law is known, or what a density has, against ε for the learner.
+    """Draw accuracy (excess risk if the law is known, or a density's measure) against each ε that one could state.
 
     Args:
         rows: one line a replicate of a single point, as `load_results` gives them.
@@ -40,12 +40,12 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     """Draw the figure of `plot_privacy_utility` on given axes, without title and legend."""
     measure = _measure(rows)
     value = mean_interval(measure.values)
-    # what is reached without privacy, and without features
+    # the level without privacy, with its interval
     if measure.references.notna().all():
         reference = mean_interval(measure.references)
         axes.axhspan(*_ends(reference), color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(reference.value, color=GREY, linestyle="--", label=f"without privacy: {reference.value:.3f}")
-    # a thin line at what takes no features to reach; rows of earlier versions do not have it
+    # a thin line at what a prediction without features reaches; rows of earlier versions lack it
     column = "constant_excess_risk" if measure.excess else "majority_error_rate"
     if column in rows and rows[column].notna().all():
         mean = float(rows[column].astype(float).mean())
@@ -62,7 +62,7 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         )  # fmt: skip
     if len(stated) > 1:
         axes.plot([min(stated.values()), max(stated.values())], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
-    # at least a decade around the values, with plain numbers as ticks
+    # space on both sides of the values, and plain numbers as ticks
     axes.set_xscale("log")
     if stated:
         axes.set_xlim(min(stated.values()) / 3.0, max(stated.values()) * 2.0)
@@ -86,7 +86,7 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
 class _Measure(NamedTuple):
     """The quality of the model in each replicate, with privacy and without.
 
-    label: of the axis. excess: whether it is excess risk, whose rival is a constant.
+    label: of the axis. excess: whether it is excess risk, whose baseline is a constant.
     """
 
     values: pd.Series
@@ -96,7 +96,7 @@ class _Measure(NamedTuple):
 
 
 def _measure(rows: pd.DataFrame) -> _Measure:
-    """The measure of the rows: excess risk where the law is known, or that of a density, else accuracy."""
+    """The measure of the rows: excess risk if the law is known, a density's own measure, or else accuracy."""
     column = quality(rows)
     if column == "excess_risk":
         label = f"excess risk ({loss_text(rows)})"
@@ -108,7 +108,7 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 
 
 def statements(rows: pd.DataFrame) -> dict[str, float]:
-    """Every finite ε that one could state for a result, by words for whom it holds; the worst over replicates."""
+    """Every ε in (0, ∞) that one could state for a result, the largest over replicates, by the text that states it."""
     stated = {}
     for column, text in STATEMENTS:
         values = rows[column].astype(float) if column in rows else pd.Series([math.nan])
@@ -125,11 +125,11 @@ def _ends(mean: Mean) -> tuple[float, float]:
 
 
 def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon: bool, title: str, path: Path) -> None:
-    """Draw the trials of a search: their progress, and the front of ε against the score.
+    """Draw the trials of a search: their progress, and the front of the score against ε.
 
     Args:
         trials: one row a trial, with trial, state, epsilon_upper, meets_goal, look and the score's column.
-        column: of the score. more: whether more of it is better.
+        column: of the score. more: whether a higher score is better.
         least_epsilon: whether the search is for the least ε; otherwise it is for the best score.
         title: the goal. path: the file.
     """
@@ -141,7 +141,7 @@ def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon:
 
 
 def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draw every trial's figure, and the best so far among those that meet the goal."""
+    """Draw every trial's value in a column, and the best so far among the trials that meet the goal."""
     meets = trials["meets_goal"].to_numpy(bool)
     values = trials[column].to_numpy(float)
     axes.plot(trials["trial"][~meets], values[~meets], "x", color=GREY, label="stopped, or does not meet the goal")
@@ -158,7 +158,7 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
 
 
 def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draws the finished trials over ε, and the line through those that no other trial beats in both."""
+    """Draws the finished trials' scores against ε, and a line through the trials that no other beats in both."""
     finished = trials[trials["state"] == "finished"]
     finished = finished[np.isfinite(finished["epsilon_upper"].astype(float))]
     epsilon, values = finished["epsilon_upper"].to_numpy(float), finished[column].to_numpy(float)
@@ -176,7 +176,7 @@ def front(epsilon: np.ndarray, values: np.ndarray, more: bool) -> list[int]:
     >>> front(np.array([0.2, 0.1, 0.3]), np.array([0.8, 0.7, 0.6]), True)
     [1, 0]
     """
-    # by ascending ε, those whose value is better than that of all before them
+    # by ascending ε, the points whose value is better than the values of all points before them
     signed = -values if more else values
     order = np.lexsort((signed, epsilon))
     before = np.minimum.accumulate(np.append(np.inf, signed[order]))[:-1]

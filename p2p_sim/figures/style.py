@@ -17,9 +17,9 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">")
 GREY = "#6B6B6B"
 RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-"""From the digits and minus sign to the superscripts of an exponent."""
+"""Translation of digits and the minus sign into superscripts, for exponents."""
 WIDTH_OF_DIGIT = 0.085
-"""Inches that a digit of a tick takes, about."""
+"""Approximate width of a digit of a tick's label, in inches."""
 RC: Any = {
     "font.size": 10,
     "axes.spines.top": False,
@@ -41,7 +41,7 @@ RC: Any = {
 
 
 def new_figure(width: float = 7.2, height: float = 4.4) -> "Figure":
-    """An empty figure, in inches, that needs no display and leaves no global state."""
+    """An empty figure that needs no display and leaves no global state; width and height are in inches."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
@@ -55,7 +55,7 @@ def drawing(
     """A new figure with its panels; it is written to the file at the end of the `with` block.
 
     Args:
-        path: where it goes; its ending decides the format. width, height: inches. panels: how many axes.
+        path: of the file; its ending decides the format. width, height: inches. panels: how many axes.
         columns: panels in a row, at most. title: above all panels. note: below them.
         shared: whether panels share their scales. widths: of the columns, relative; by default equal.
     """
@@ -80,7 +80,7 @@ def drawing(
 
 @contextmanager
 def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
-    """Yields axes to draw on: the ones that a caller gave, or those of a new figure of pyplot, which notebooks show.
+    """Yields axes to draw on: those that a caller gave, or those of a new figure of pyplot, which notebooks show.
 
     Args:
         existing: the axes, or None. width, height: of a new figure, inches.
@@ -105,9 +105,7 @@ def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) ->
 
 @contextmanager
 def _literal(*texts: "Text") -> Iterator[None]:
-    """A context in which dollar signs of texts are read as dollars; what is written there later may be mathematics
-    again.
-    """
+    """A context in which a dollar sign in these texts is plain; texts that are set later may be mathematics again."""
     before = [(text.get_text(), text.get_parse_math()) for text in texts]
     for text in texts:
         text.set_parse_math(False)
@@ -121,7 +119,7 @@ def _literal(*texts: "Text") -> Iterator[None]:
 
 
 def inches(axes: "Axes") -> tuple[float, float]:
-    """The width and height of axes, as far as the layout is known."""
+    """The width and height of axes in inches, as far as the layout is known."""
     figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
     return size.width / figure.dpi, size.height / figure.dpi
 
@@ -148,7 +146,7 @@ def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
 
 
 def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **look: Any) -> None:
-    """A legend with every label of the panels once."""
+    """Draw a legend with every label of the panels once."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -174,9 +172,9 @@ def powers_of_ten(axis: "Axis") -> None:
 
 
 def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.inf) -> None:
-    """Plain numbers as ticks of a logarithmic axis that shows low to high, both above 0.
+    """Set plain numbers as ticks of a logarithmic axis that shows low to high, both above 0.
 
-    room: length of the axis in inches, if its numbers could overlap.
+    room: length of the axis in inches; fewer ticks are set if their numbers would overlap.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

@@ -40,14 +40,14 @@ STYLES = ("-", "--", ":")
 MOST_SERIES = len(COLOURS) * len(STYLES)
 MOST_FACETS = 12
 SIDES = ((5, 4, "left", "bottom"), (5, -4, "left", "top"), (-5, 4, "right", "bottom"), (-5, -4, "right", "top"))
-"""Places for the name of a mark: its distance to the right and upwards, in points, and the name's corner there."""
+"""Places for the name of a mark: distance from the mark, right and up, in points, and the name's corner there."""
 
 
 def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Path) -> None:
     """Draw y against x with 95% intervals.
 
-    Points whose x or y is not finite are left out and counted in the caption. Where y is an error rate, an accuracy or
-    an excess risk, the same learner without privacy is drawn in grey.
+    Points whose x or y is not finite are left out and counted in the caption. If y is a measure of quality, such as
+    accuracy, the same learner without privacy is drawn in grey.
 
     Args:
         table: one row a point, as `p2p_sim.measures.point_means.points` gives it.
@@ -103,7 +103,7 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
         held: what all points share, for the caption.
 
     Returns:
-        The caption, which says what the intervals are and how ε is taken.
+        The caption, which states what the intervals are, and that ε is the worst over replicates.
     """
     drawn, names = drawable(table, view)
     _draw_panel(axes, drawn, drawn, view, names=names)
@@ -121,7 +121,7 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
     colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
     style = STYLES[line.index // len(COLOURS) % len(STYLES)]
     part = line.points
-    # points with an interval; a band needs at least three of them along a numeric axis
+    # points with an interval; a band needs a line of at least three points along a numeric axis
     bounded = part[np.isfinite(part[view.y + LOW])] if view.y + LOW in part else part.iloc[:0]
     bars = places is not None or view.along is not None or len(part) < 3
     if len(bounded) and bars:
@@ -138,7 +138,7 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """Draw the same learner without privacy in grey: a dashed level with its band, or dashed lines if no level fits."""
+    """Draw the same learner without privacy in grey: a dashed level with its band, or dashed lines if that varies."""
     reference = reference_of(part, view)
     if reference is None:
         return
@@ -148,7 +148,7 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
         if np.isfinite(low):
             axes.axhspan(low, high, color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(level, color=GREY, linestyle="--", linewidth=1.2, label=text)
-    # bands of several lines are the lighter the more there are; the legend has one entry for all of them
+    # the more lines there are, the lighter are their bands; the legend has one entry for all lines
     several = len(reference.lines) > 1
     for number, line in enumerate(reference.lines):
         points, alpha = line.points, 0.2 / len(reference.lines)
@@ -213,7 +213,7 @@ def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
     """Write the values of `view.along` beside the marks of each line; the first value of a line has its symbol.
 
     A name that would cover a mark or another name, or would leave the panel, is left out. Both ends of each line come
-    first; a long line has no other names. Call this last, since names keep clear of marks by the final layout.
+    first; a line of more than 12 points has no other names. Call this last, as the final layout decides what fits.
     """
     figure, lines = cast("Figure", axes.get_figure(root=True)), series(drawn, view.group)
     figure.draw_without_rendering()
@@ -291,7 +291,7 @@ def plot_fit(
         fits: forms fitted to all of the table's points, at most two.
         note: what is held fixed, for the caption.
     """
-    # the fitted values as columns, so that they go with the points that can be drawn
+    # the fitted values as columns, so that the points that can be drawn keep them
     for fit in fits:
         table = table.assign(**{fit.name: fit.fitted})
     drawn, _ = drawable(table, view)

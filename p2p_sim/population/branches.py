@@ -17,15 +17,15 @@ from p2p_sim.population.population import Examples, Sample, Source
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 CENTRE = (54, 0.7, 3, 132, 240, 0.15, 0.6, 145, 0.4, 1, 1.7, 0.7, 4.7)
 SPREAD = (9, 0.5, 1, 18, 55, 0.36, 0.8, 25, 0.5, 1.2, 0.6, 1, 1.9)
-"""Public constants by which features are scaled: about their means and standard deviations."""
+"""Public constants that scale the features: approximate means and standard deviations."""
 MOST = 1e6
 
 
 class HeartConfig(RandomSplit):
-    """UCI Heart Disease: 13 features scaled by public constants, label 1 for a diseased heart; each cluster a hospital.
+    """UCI Heart Disease: 13 features scaled by public constants, label 1 for a diseased heart; a cluster is a hospital.
 
-    The clusters are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). A missing value becomes the
-    centre of its scale.
+    The clusters are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). A missing value is
+    replaced by the public centre of its feature.
     """
 
     kind: Literal["uci-heart"] = "uci-heart"
@@ -33,7 +33,7 @@ class HeartConfig(RandomSplit):
     known_classes: ClassVar[int | None] = 2
     row_by_row: ClassVar[frozenset[str]] = frozenset(("users", "test_fraction"))
     test_fraction: float = Field(default=0.3, gt=0, lt=1)
-    """Share of the rows held out to measure error, between 0 and 1; drawn anew in every replicate."""
+    """Share of the rows that are held out to measure error, between 0 and 1; every replicate draws these rows anew."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
         """The processed files of the four hospitals, in the order of `HOSPITALS`."""
@@ -49,10 +49,10 @@ class HeartConfig(RandomSplit):
 def read_hospital(path: Path, state: State) -> Examples:
     """Reads one hospital's file: scaled features (n, 13) and labels (n,).
 
-    state: size and time of change of the file, so that a changed file is read again.
+    state: time of change and size of the file, so that a changed file is read again.
 
     Raises:
-        InputError: the file has not 14 columns of numbers, the last one a diagnosis of 0 to 4.
+        InputError: there are not 14 columns of numbers, the last a diagnosis from 0 to 4, or a number is too large.
     """
     lines = read_bytes(path).decode("utf-8", errors="replace").split()
     try:
@@ -64,7 +64,7 @@ def read_hospital(path: Path, state: State) -> Examples:
     rows = table[:, :13]
     if not (np.isnan(rows) | (np.abs(rows) <= MOST)).all():
         raise InputError(f"{path}: a number is larger than {MOST:g}")
-    rows[:, [3, 4]] = np.where(rows[:, [3, 4]] == 0.0, np.nan, rows[:, [3, 4]])  # no pressure or cholesterol is 0
+    rows[:, [3, 4]] = np.where(rows[:, [3, 4]] == 0.0, np.nan, rows[:, [3, 4]])  # pressure, cholesterol: 0 is missing
     features = np.nan_to_num((rows - np.array(CENTRE)) / np.array(SPREAD))
     return Examples(features, (table[:, 13] > 0).astype(np.uint8))
 
@@ -96,8 +96,8 @@ def branches(
 
     Args:
         groups: the features of each group, which together are 0..d-1.
-        importance: of each group; its share for one feature is the scale of that feature's weights.
-        count: number of organisations. law: seed. signal: standard deviation of w·x about its mean.
+        importance: of each group; divided by the group's size, it is the scale of the weights of the group's features.
+        count: number of organisations. law: seed. signal: standard deviation of weights·x.
         difference: relative standard deviation of a branch's weights around the main organisation's weights.
     """
     rng, d = np.random.default_rng(law), sum(map(len, groups))
@@ -126,11 +126,11 @@ class BranchesConfig(Source):
         ("sizes", "groups", "group_size", "signal", "difference", "law", "test_rows")
     )
     sizes: tuple[int, ...] = Field(default=(2000, 400, 400))
-    """Rows of the main organisation and of each branch: 1 to 1000 numbers from 2 to 1,000,000."""
+    """Numbers of rows of the main organisation and of each branch: 1 to 1000 numbers from 2 to 1,000,000."""
     groups: int = Field(default=5, ge=1, le=1000)
-    """Groups of features, 1 to 1000, the most important first."""
+    """Number of groups of features, 1 to 1000; the most important group comes first."""
     group_size: int = Field(default=10, ge=1, le=1000)
-    """Features in each group, consecutive, 1 to 1000."""
+    """Number of consecutive features in each group, 1 to 1000."""
     signal: float = Field(default=1.5, gt=0, le=100)
     """Standard deviation of the logits, above 0 and at most 100."""
     difference: float = Field(default=0.5, ge=0, le=10)
@@ -138,7 +138,7 @@ class BranchesConfig(Source):
     law: int = Field(default=0, ge=0)
     """Seed of the laws, which all replicates share."""
     test_rows: int = Field(default=1000, ge=1, le=1_000_000)
-    """Further rows of each organisation on which errors are measured, 1 to 1,000,000."""
+    """Number of further rows of each organisation on which errors are measured, 1 to 1,000,000."""
 
     @field_validator("sizes")
     @classmethod
@@ -167,7 +167,7 @@ class BranchesConfig(Source):
 
 
 def _together(parts: Sequence[Examples]) -> Examples:
-    """Joins the rows of several organisations, of which each becomes a cluster."""
+    """Joins the rows of several organisations; each organisation becomes a cluster."""
     features = np.concatenate([part.features for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(part.labels) for part in parts]))

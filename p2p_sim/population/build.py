@@ -22,7 +22,7 @@ from p2p_sim.population.table import TableConfig
 MOST_CLASSES = 256
 """Largest number of classes, since labels are bytes."""
 _OFF = 1e-6
-"""Largest difference from 1 of a sum of probabilities."""
+"""Largest allowed difference between 1 and a sum of probabilities."""
 
 
 def check_sample(method: str, sample: Any) -> None:
@@ -55,7 +55,7 @@ def check_sample(method: str, sample: Any) -> None:
 
 
 def _check_rows(method: str, rows: Any, classes: int) -> None:
-    """Raise InputError unless rows are Examples of finite features and of labels below `classes`, all of one length.
+    """Raise InputError unless rows are Examples with finite features and as many labels, all below `classes`.
 
     method: the beginning of the message.
     """
@@ -79,7 +79,7 @@ def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
     """Raise InputError unless the arrays of a law fit each other, and its probabilities sum to 1.
 
     Args:
-        method: the beginning of the message. columns: number of features. classes: K.
+        method: the beginning of the message. columns: number of features. classes: number of classes.
     """
     require(method, isinstance(law, FiniteLaw), f"must be a FiniteLaw, not {type(law).__name__}")
     points = len(law.mass)
@@ -142,7 +142,7 @@ def build_population(
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
         check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
     cluster, own = clusters.assign(sample.users, streams), isinstance(clusters, GivenClusters)
-    # users are stored cluster by cluster, within a cluster in the sample's order
+    # users are stored cluster by cluster, and within each cluster in the sample's order
     users, point = sample.users, sample.point
     if np.any(cluster[1:] < cluster[:-1]):
         order = np.argsort(cluster, kind="stable")
@@ -170,9 +170,9 @@ def build_population(
 
 
 def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
-    """The cluster (m,) of each point of the law or, if there is no law, of each holdout row; -1: no user's cluster.
+    """The cluster (m,) of each point of the law or, if there is no law, of each holdout row; -1: no user is in it.
 
-    own: whether the clusters are the source's; otherwise a row belongs to the cluster with the nearest mean.
+    own: whether the clusters are the source's; else a point or row belongs to the cluster with the nearest mean.
     """
     law, held = people.law, people.holdout
     if law is not None and own and people.point is not None:
@@ -187,7 +187,7 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The users of `build_population` for this source and clustering, drawn shard by shard when they are needed."""
+    """The same users as `build_population` draws from this source, but drawn shard by shard when they are needed."""
     people = source.drawn(streams)
     clusters.check_sizes(people.cluster_sizes)
     return people

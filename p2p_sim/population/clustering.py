@@ -18,14 +18,14 @@ class Clustering(Config):
 
     kind: str
     by_distance: ClassVar[str] = ""
-    """Name of a clustering that uses distances between users, so that the scale of features matters; else empty."""
+    """Name of the clustering if it uses distances between users, so that scales of features matter; else empty."""
     blind: ClassVar[bool] = False
     """Whether the clustering looks at no user's features, so that it reveals nothing about a row."""
     min_size: int = Field(default=2, ge=2)
     """s: smallest cluster allowed, at least 2."""
 
     def shortfall(self, clusters: int) -> str:
-        """The reason why there are only this many clusters, fewer than the key `count`; empty if there is none."""
+        """A clause on why there are only this many clusters, if fewer than the key `count` states; else empty."""
         return ""
 
 
@@ -33,28 +33,28 @@ class _Merging(Clustering):
     """Base of clusterings that make a given number of clusters and merge those that are too small."""
 
     count: int = Field(default=20, ge=1)
-    """Clusters asked for, at least 1; merging may leave fewer."""
+    """Number of clusters asked for, at least 1; merging may leave fewer."""
 
     def shortfall(self, clusters: int) -> str:
-        """A clause on merging, if it has left fewer clusters than asked for; else empty."""
+        """A clause on merging if merging has left fewer clusters than asked for; else empty."""
         if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
 
 
 def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], min_size: int) -> Clusters:
-    """Merges the smallest cluster into the one with the nearest mean until every cluster has `min_size` users.
+    """Merges the smallest cluster into the cluster with the nearest mean until no cluster is smaller than `min_size`.
 
     Args:
         features: (n, d) of the users. cluster: (n,) number of each user's cluster.
-        min_size: at least 1 and at most n, else an InputError.
+        min_size: at least 1; an InputError if it is above n.
 
     Returns:
         The cluster of each user (n,), numbered from 0 without gaps.
     """
     check_users("min_size", min_size, len(cluster))
     cluster = np.unique(cluster, return_inverse=True)[1]
-    # sums of the features: those of a merged cluster are the sum of both
+    # sums of the features of each cluster; merging two clusters adds their sums
     sizes = np.bincount(cluster)
     order = np.argsort(cluster, kind="stable")
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
@@ -74,19 +74,19 @@ def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], mi
 
 
 def check_users(key: str, least: int, users: int) -> None:
-    """Raise InputError if a key of the clusters, their count or least size, needs more users than there are."""
+    """Raise InputError if the key `clusters.{key}`, a number of clusters or a size, needs more users than there are."""
     if least > users:
         raise InputError(f"clusters.{key} = {least}: there are only {count(users, 'user')}")
 
 
 MOST_USERS = 20_000
-"""Largest number of users: the distances of all pairs are held in memory, 1.6 GB for so many."""
+"""Largest number of users of agglomerative clustering, which needs 1.6 GB for the distances of all their pairs."""
 
 
 class AgglomerativeClusters(_Merging):
-    """Ward's agglomerative clustering; clusters below the minimum are merged into their nearest neighbour.
+    """Ward's agglomerative clustering; clusters with fewer than `min_size` users are merged into the nearest cluster.
 
-    Nothing is drawn at random. At most 20,000 users, since memory grows with the square of their number.
+    Nothing is drawn at random. At most 20,000 users are allowed, since memory grows with the square of their number.
     """
 
     kind: Literal["agglomerative"] = "agglomerative"
@@ -107,20 +107,20 @@ class AgglomerativeClusters(_Merging):
 
 
 PART, ROUNDS = 500, 3
-"""Number of users that are assigned at once (or `count`, if that is more), and of k-means rounds."""
+"""Number of users that are assigned at once (or `count`, if that is more), and number of k-means rounds."""
 
 
 class BalancedClusters(Clustering):
     """k-means with equal sizes: sizes differ by at most one user, and no user is left out or merged.
 
-    Users are assigned in random parts of 500 (or `count`, if that is more). Each part has room for equally many users
-    in every cluster, and its assignment has the least total squared distance to the means (a linear assignment).
+    Users are assigned in random parts of 500 (or `count`, if that is more). The numbers of a part's users in the
+    clusters differ by at most one; among such assignments, the total squared distance to the means is smallest.
     """
 
     kind: Literal["balanced"] = "balanced"
     by_distance: ClassVar[str] = "balanced k-means"
     count: int = Field(default=20, ge=1, le=2000)
-    """Clusters asked for, 1 to 2,000; fewer are made where min_size needs it."""
+    """Number of clusters asked for, 1 to 2,000; fewer are made if there are too few users for min_size."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns the cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes."""
@@ -133,7 +133,7 @@ class BalancedClusters(Clustering):
         seed = streams.integer_seed("clusters")
         means = MiniBatchKMeans(count, n_init=1, random_state=seed).fit(features).cluster_centers_
         order = np.random.default_rng(seed).permutation(total)
-        # the two steps of k-means in turn: assign users with sizes that differ by at most one, then average
+        # the two steps of k-means in turn: assign users, so that cluster sizes differ by at most one, then average
         for _ in range(ROUNDS):
             cluster = _assigned(features, means, order)
             members = np.argsort(cluster, kind="stable")
@@ -142,7 +142,7 @@ class BalancedClusters(Clustering):
         return cluster
 
     def shortfall(self, clusters: int) -> str:
-        """A clause on `min_size`, if it allows fewer clusters than asked for; else empty."""
+        """A clause on `min_size` if that allows fewer clusters than asked for; else empty."""
         if clusters >= self.count:
             return ""
         return f"{self.count:,} asked for; there are too few users for so many of min_size = {self.min_size:,}"
@@ -183,7 +183,7 @@ class HdbscanClusters(Clustering):
     """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns the cluster of each user (n,), numbered from 0: a dense region of HDBSCAN, or the nearest one."""
+        """Returns the cluster of each user (n,), numbered from 0: her dense region or, without one, the nearest."""
         check_users("min_size", self.min_size, len(users.labels))
         region = density_clusters(users, self.min_size)
         dense = region >= 0
@@ -205,12 +205,12 @@ def density_clusters(users: Examples, min_size: int) -> Clusters:
 
 
 class GivenClusters(Clustering):
-    """The clusters that the population comes with (synthetic laws, tables with a cluster column)."""
+    """The clusters that the population comes with, such as those of a synthetic law or of a table's cluster column."""
 
     kind: Literal["given"] = "given"
     blind: ClassVar[bool] = True
     min_size: int = Field(default=2, ge=2)
-    """s: smallest cluster allowed, at least 2; a smaller one is an error."""
+    """s: smallest cluster allowed, at least 2; a smaller cluster is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns the cluster of each user (n,) as the population states it, numbered from 0 without gaps."""
@@ -238,7 +238,7 @@ class RandomClusters(Clustering):
     count: int = Field(default=20, ge=1)
     """Number of clusters, at least 1."""
     min_size: int = Field(default=2, ge=2)
-    """s: smallest cluster allowed, at least 2; a smaller one is an error."""
+    """s: smallest cluster allowed, at least 2; a smaller cluster is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns a random cluster for each user (n,), numbered from 0."""
@@ -252,12 +252,12 @@ class RandomClusters(Clustering):
 
 
 class KMeansClusters(_Merging):
-    """k-means on the features; clusters below the minimum are merged into their nearest neighbour."""
+    """k-means on the features; clusters with fewer than `min_size` users are merged into the nearest cluster."""
 
     kind: Literal["kmeans"] = "kmeans"
     by_distance: ClassVar[str] = "k-means"
     minibatch: bool = False
-    """Use mini-batch k-means: faster on very large populations, a little less tight."""
+    """Whether to use mini-batch k-means: faster on very large populations, with slightly less compact clusters."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """Returns the cluster of each user (n,), numbered from 0, by k-means on the features."""
@@ -270,16 +270,16 @@ class KMeansClusters(_Merging):
 
 
 class GridClusters(Clustering):
-    """Cells of a regular grid over some features; cells below the minimum are merged into their nearest neighbour."""
+    """Cells of a regular grid over some features; cells with fewer than `min_size` users join the nearest."""
 
     kind: Literal["grid"] = "grid"
     dims: tuple[int, ...] = Field(default=(0,), min_length=1)
     """Indices of the features that the grid divides."""
     bins: int = Field(default=4, ge=1, le=10_000)
-    """Number of equal intervals along each of these features, between its smallest and largest value; 1 to 10,000."""
+    """Number of equal intervals between the smallest and largest value of each feature in dims; 1 to 10,000."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns the cluster of each user (n,), numbered from 0: the non-empty grid cell of her features."""
+        """Returns the cluster of each user (n,), numbered from 0, by the grid cell of her features."""
         available = users.features.shape[1]
         for dim in self.dims:
             if not 0 <= dim < available:

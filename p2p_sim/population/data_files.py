@@ -54,16 +54,16 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     for directory in (*places, Path(), *frame_directories):
         if is_file(directory / path):
             return directory / path
-    hint = "; it is there while the process lives that called p2p_sim.table: call it again" if of_a_frame else ""
+    hint = "; it exists until the process that called p2p_sim.table ends: call it again" if of_a_frame else ""
     nowhere = (no_file(directory / path) for directory in (*places, Path()))
-    raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # a directory, if one of the places has one
+    raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # in alphabetical order "is a directory" is first
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:
     """The path of a data set's file: the first of `names` (plain or .gz) in a directory or its subfolder `folder`.
 
     Args:
-        kind: of the population, for messages. places: the directories, first match wins.
+        kind: of the population, for messages. places: the directories; the first match wins.
 
     Raises:
         InputError: there is no such file.
@@ -114,7 +114,7 @@ def state(path: Path) -> State:
 
 @lru_cache(maxsize=64)
 def _checksum(path: Path, state: State) -> str:
-    """The SHA-256 of the file at a path; `state` is the file's, so that a changed file is read again."""
+    """The SHA-256 of the file at a path; `state` belongs to the cache's key, so that a changed file is read again."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

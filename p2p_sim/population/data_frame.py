@@ -21,7 +21,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     """A data frame as the population of a scenario, with a row for each user.
 
     Columns are treated as `p2p-sim new` proposes: texts become one-hot, numbers are standardised, missing values are
-    filled in, identifiers are left out. The proposal looks at the rows, so a mechanism to which a whole row is private
+    filled in, identifiers are left out. The proposal looks at the rows, so a mechanism that protects whole rows
     refuses the table; `proposed=False` states that all keys are public. The population's identity is the frame's
     content. Until this process ends, the frame is in a file that other processes of this user and machine can read.
 
@@ -58,7 +58,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
 
 @cache
 def _own_directory(process: int) -> Path:
-    """The directory for this process's frames, which is removed when the process, not a fork of it, ends."""
+    """The directory for this process's frames, which is removed when this process ends, but not when a fork ends."""
     directory = frames() / str(process)
     directory.mkdir(mode=0o700, exist_ok=True)
     atexit.register(lambda: shutil.rmtree(directory, ignore_errors=True) if os.getpid() == process else None)

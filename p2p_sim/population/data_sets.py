@@ -19,7 +19,7 @@ from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")
 PUBLISHED = "as published"
-"""The version of a file that is the published .gz file."""
+"""Name of the version of a file that has the checksum of the published .gz file."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class DataFile:
 
     names: names that the file may have, plain or with .gz, in the order in which they are looked for.
     bytes: size of the published content, not compressed. sha256: of the content, by version.
-    gz_sha256: of the published .gz file, for a content without known checksum.
+    gz_sha256: SHA-256 of the published .gz file, where that of its content is not known.
     fetch: the file's address below the data set's source, or its path in the archive.
     optional: whether the data set can be read without the file.
     """
@@ -61,7 +61,7 @@ class DataFile:
 class DataSet:
     """A public data set and its files.
 
-    kind: of the population, and name of the files' folder below the data directory. title, used, licence: in words.
+    kind: of the population, and name of the files' folder below the data directory. used: the key that reads them.
     source: the address of the files or of the archive; without a source, `get` says in words how to get the files.
     archive: name of the archive below the source, if the files come in one.
     """
@@ -80,8 +80,8 @@ class DataSet:
 class Checked:
     """The result of comparing a file with its published checksum.
 
-    path: of the file; None: there is no such file. version: of the file; None: not recognised.
-    fault: a clause on what is wrong with the file; empty if it is right.
+    path: of the file; None: there is no such file. version: of the file; None: not recognised, or not compared.
+    fault: a clause on what is wrong with the file; empty if nothing is wrong.
     """
 
     file: DataFile
@@ -114,14 +114,14 @@ def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list
     """Compares every file of a data set with its published checksums, one result for each file.
 
     Args:
-        places: directories in which files are looked for, first match wins.
-        read: compare the checksums; else only look whether the files are there.
+        places: directories in which files are looked for; the first match wins.
+        read: whether to compare the checksums; if not, the check is only whether the files exist.
     """
     return [_checked(dataset.kind, file, places, read) for file in dataset.files]
 
 
 def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) -> Checked:
-    """The result of comparing one file of the data set `kind` with its published checksums; `read` as for `check`."""
+    """The result of looking for a file of the data set `kind` and, if `read`, of comparing its published checksums."""
     try:
         path = find_file(kind, places, kind, file.names)
     except InputError:
@@ -149,10 +149,10 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
     A file is kept only if it has the checksum of a known version.
 
     Args:
-        directory: of data files; the new files go to the folder in it with the name of the data set's kind.
+        directory: of data files; the new files go to its subfolder with the name of the data set's kind.
 
     Raises:
-        InputError: the data set has no address, or pooch is not installed.
+        InputError: the data set has no address, pooch is not installed, or the folder cannot be made.
         RunFailed: the source cannot be reached, or sends other content.
     """
     if dataset.source is None:
@@ -165,7 +165,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror})") from None
-    # files are checked in a folder of the same disk, then moved all at once: a broken fetch leaves nothing
+    # scratch is on the same disk, and files are moved only when all are checked, so that a broken fetch leaves none
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
         if dataset.archive is None:
             fetched = [_retrieved(pooch, f"{dataset.source}{file.fetch}", Path(scratch)) for file in missing]
@@ -179,7 +179,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
 
 
 def _pooch() -> Any:
-    """The module pooch, without its log messages; an InputError says how to install it."""
+    """The module pooch, without its log messages; if it is missing, an InputError with how to install it."""
     try:
         import pooch
     except ImportError:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1)
 def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
-    """Training and test rows of UCI Adult: 6 standardised numbers as features, then one for each category value.
+    """Training and test rows of UCI Adult; features: 6 standardised numbers, then 0 or 1 for each category value.
 
-    states: sizes and times of change of the files, so that changed files are read again.
+    states: times of change and sizes of the files, so that changed files are read again.
     """
-    import pandas as pd  # a second that other populations need not wait for
+    import pandas as pd  # takes about a second; other populations need not wait
 
     frames = [_read_adult(path) for path in paths]
     both = pd.concat(frames, keys=["train", "test"])
@@ -69,7 +69,7 @@ ADULT_CATEGORIES = {
     "sex": 9,
     "native-country": 13,
 }
-"""Columns of UCI Adult that hold texts, by name."""
+"""Positions of the text columns of UCI Adult, by their names."""
 DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
@@ -78,14 +78,14 @@ class RandomSplit(Extended, Source):
 
     later: ClassVar[tuple[str, ...]] = ("users",)
     users: int | None = Field(default=None, ge=2)
-    """Users drawn at random from the rows that are not held out in each replicate, at least 2; absent: all of them."""
+    """Number of users, drawn anew in each replicate from the rows not held out, at least 2; absent: all such rows."""
     test_fraction: float = Field(default=0.2, gt=0, lt=1)
-    """Share of the rows held out to measure error, between 0 and 1."""
+    """Share of the rows that are held out to measure error, between 0 and 1."""
 
     def held_out(self, count: int, streams: Streams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Indices of the users' rows, and of the rows held out, drawn at random from `count` rows.
 
-        The draw looks at no label, so ε of the users is that of an exchange among that many. The rows held out do not
+        The draw looks at no label, so ε is that of an exchange among just these users. The rows held out do not
         depend on the number of users.
 
         Raises:
@@ -136,7 +136,7 @@ class OfficialSplit(Source):
     """Base of data sets with official test rows; all training rows, or a random part, are users."""
 
     users: int | None = Field(default=None, ge=2)
-    """Users drawn at random from the training rows in each replicate, at least 2; absent: all of them."""
+    """Number of users, drawn anew in each replicate from the training rows, at least 2; absent: all training rows."""
 
     def _choose(self, train: Examples, streams: Streams) -> Examples:
         """The training rows that are users in a replicate."""
@@ -148,7 +148,7 @@ class OfficialSplit(Source):
 
 
 class AdultConfig(OfficialSplit):
-    """UCI Adult: an income above 50K is the sensitive label; numbers standardised, categories one-hot."""
+    """UCI Adult: label 1 for an income above 50K; numbers are standardised, categories one-hot."""
 
     kind: Literal["adult"] = "adult"
     known_classes: ClassVar[int | None] = 2
@@ -172,7 +172,7 @@ class AdultConfig(OfficialSplit):
 
 
 def digit_labels(digits: NDArray[np.integer], task: DigitTask, positive: int = 0) -> NDArray[np.uint8]:
-    """Labels (n,) of a task, from class numbers 0 to 9 (n,); `positive` has label 1 in "one-against-rest"."""
+    """Labels (n,) of a task, from class numbers 0 to 9 (n,); class `positive` has label 1 in "one-against-rest"."""
     if task == "classes":
         return digits.astype(np.uint8)
     return (digits % 2 if task == "even-odd" else digits == positive).astype(np.uint8)

@@ -35,7 +35,7 @@ class CircleConfig(Source):
 
     @property
     def sigma(self) -> float:
-        """Standard deviation σ of each feature about its class's mean: `spread`, or 2/K."""
+        """Standard deviation σ of each feature within a class: `spread`, or 2/K if absent."""
         return 2.0 / self.num_classes if self.spread is None else self.spread
 
     @property
@@ -60,7 +60,7 @@ class CircleConfig(Source):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def bayes_error_rate(self) -> float:
-        """Smallest 0-1 loss of any classifier: the mass of a class outside the wedge of points nearest to its centre.
+        """Smallest 0-1 loss of any classifier: a class's mass outside the wedge of points nearest to its own centre.
 
         For the class on the first axis, the wedge is |x₂| < x₁ tan(π/K), which leaves a single integral over x₁.
         """
@@ -85,16 +85,16 @@ class CircleConfig(Source):
 
 
 SLOPE = 0.2
-"""a: change of the mean from the middle cluster to the last one."""
+"""a: change of a label's mean from the middle cluster to the last cluster."""
 
 
 class LinearConfig(Source):
     """Numeric labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v and a = 0.2; clusters differ in t alone.
 
     A point has features (t, v). t = u + τ r, where u in [-1, 1] is the centre of the point's cluster. r and v are ±1;
-    all four pairs (r, v) are equally likely. The label is binomial: k-1 trials with probability f(x), divided by k-1.
-    As a τ = γ = h/√2, the variance of f within a cluster is exactly h²: half along t, in which clusters differ, half
-    along v.
+    all four pairs (r, v) are equally likely. The label is binomial: k-1 trials with probability f(x), divided by k-1
+    (k: the key `grid`). As a τ = γ = h/√2 (h: the key `spread`), the variance of f within a cluster is exactly h²: half
+    along t, in which clusters differ, and half along v.
     """
 
     kind: Literal["linear"] = "linear"
@@ -162,7 +162,7 @@ class LinearConfig(Source):
 class RealLineConfig(Source):
     """One feature x on the real line with a known density; the label shows on which side of the median x lies.
 
-    Density estimates are compared with the law of x. The label is that of the study of *Private Bayes consistency*: it
+    Density estimates are compared with the law of x. As in the study *Private Bayes consistency*, the label
     follows from x, and each class has probability 1/2.
     """
 
@@ -189,7 +189,7 @@ class RealLineConfig(Source):
         return Sample(users, 2, self._draw(self.holdout, streams.generator("holdout")), line_law=self.line_law)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Draws independent rows in a single cluster; the label is 1 above the law's median."""
+        """Draws independent rows in a single cluster; the label is 1 at or above the law's median."""
         x = self.line_law.draw(count, rng)
         labels = (self.line_law.cdf(x[:, 0]) >= 0.5).astype(np.uint8)
         return Examples(x, labels, np.zeros(count, dtype=np.int64))
@@ -198,8 +198,8 @@ class RealLineConfig(Source):
 class UnitCubeConfig(Extended, Source):
     """Features x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
-    Every error is exact, since there are finitely many points. The grid is much finer than the cells of any rule that
-    learns from up to a million users.
+    The key `curve` names g. Every error is exact, since there are finitely many points. The grid is much finer
+    than the cells of any rule that learns from up to a million users.
     """
 
     kind: Literal["unit_cube"] = "unit_cube"
@@ -217,15 +217,15 @@ class UnitCubeConfig(Extended, Source):
     """The function g. "sine": sin(2π periods x); "harmonic": 1 where floor(1/x) is odd, else -1, so that it alternates
     ever faster towards 0; "step": -1 below 1/2, then 1."""
     periods: float = Field(default=2.0, gt=0, le=1000)
-    """Periods of the sine in [0, 1], above 0 and at most 1000."""
+    """Number of periods of the sine in [0, 1], above 0 and at most 1000."""
     amplitude: float = Field(default=0.4, gt=0, le=0.5)
     """Largest distance of p(1|x) from 1/2, above 0 and at most 0.5."""
     per_axis: int | None = Field(default=None, ge=1, le=1_000_000)
-    """Grid points along each axis, with at most 1,000,000 in all; absent: about 65,536 in all."""
+    """Number of grid points along each axis, with at most 1,000,000 in all; absent: about 65,536 in all."""
 
     cells: bool = False
     """Whether users in the same cube of side n^(-1/(2d)) are a cluster, as histogram rules on exchanged labels need it;
-    else all users are one cluster. The cubes divide [0, 1] evenly if n is the fourth power of a whole number."""
+    else all users are one cluster. The cubes divide [0, 1]^d evenly if n is the (2d)-th power of a whole number."""
 
     @model_validator(mode="after")
     def _bounded(self) -> "UnitCubeConfig":
@@ -252,7 +252,7 @@ class UnitCubeConfig(Extended, Source):
         )
 
     def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Number (m,) of the cube of side n^(-1/(2d)) that holds each point (m, d); the last axis counts fastest."""
+        """Index (m,) of the cube of side n^(-1/(2d)) that contains each point (m, d); the last axis varies fastest."""
         side = float(self.users ** (-0.5 / self.dimensions))
         per_axis = math.ceil(1.0 / side - 1e-9)
         cell = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)

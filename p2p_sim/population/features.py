@@ -1,4 +1,4 @@
-"""Turns the columns of a user's table into features: standardised numbers, one-hot texts, missing values filled in.
+"""Turns a table's columns into features: numbers standardised, texts one-hot, missing values filled in.
 
 The transformers are scikit-learn's. They are fitted on public features only, never on labels.
 """
@@ -53,11 +53,11 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
     """A column of a table, prepared to become features: its numbers, or its texts if it is one-hot.
 
     Args:
-        table: holds the column. name: of the column. treatment: how the column becomes features.
+        table: that has the column. name: of the column. treatment: how the column becomes features.
         used_rows: (m,) indices of the rows that are used.
 
     Raises:
-        InputError: a cell does not fit; one line names the column, the line, the value and keys that would help.
+        InputError: a cell does not fit the treatment; the message names the cell and keys that would help.
     """
     values = table.columns[name]
     if values.ndim == 0 or values.size == 0 or (values.dtype.kind not in "biuf" and not is_text(values)):
@@ -110,7 +110,7 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
         thousands = f"population.thousands = {quoted(style.thousands)}" if style.thousands else ""
         cells = count(len(texts), "cell")
         return f"{' with '.join(filter(None, (decimal, thousands)))} reads all {cells} of this column as numbers"
-    # some words among numbers are likely missing values; many texts are categories, too many are names
+    # a few words among numbers are likely missing values; many different texts are categories, too many are names
     different, wordy = len(set(texts)), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:
         markers = ", ".join(quoted(word) for word in sorted(words))
@@ -134,13 +134,13 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows:
     texts = np.array([str(value) for value in values], dtype=object)
     texts[gaps] = np.nan
     different = len(set(texts[~is_missing(texts)]))
-    # each value becomes a feature; if most are numbers, a stray word has made the column one of texts
+    # each value becomes a feature; if most cells are numbers, a stray word has made this a column of texts
     if different > MOST_VALUES:
         words = np.array([i for i, text in enumerate(texts) if isinstance(text, str) and not is_number(text)])
         odd = ""
         if 0 < 2 * len(words) < len(texts):
             where, text, more = _first(table, name, used_rows, words)
-            odd = f"; most of its cells are numbers, but {where}: {text!r} is none{more}; correct it, or else"
+            odd = f"; most of its cells are numbers, but {where}: {text!r} is no number{more}; correct it, or else"
         raise InputError(
             f"population.one_hot: column {name!r} of {table.path} has {different:,} different values, at most "
             f"{MOST_VALUES:,} are allowed{odd or ';'} leave it out of population.features"
@@ -164,7 +164,7 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
     there = np.flatnonzero(~is_missing(texts))
     different = len(set(texts[there]))
     many = different > MANY_VALUES
-    # a few words among numbers: likely missing values or slips, unless the scenario lists the column
+    # a few words among numbers: likely missing values or slips, unless the scenario lists a column of few values
     words = np.array([row for row in there if not is_number(texts[row])], dtype=np.intp)
     if 0 < 2 * len(words) < len(there) and (many or not listed):
         where, text, more = _first(table, column.name, used_rows, words)
@@ -173,7 +173,7 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
             f"are; it makes {different:,} features; correct the cell, or population.missing = [{quoted(text)}] reads "
             "it as missing (impute or drop says what is done then)"
         )
-    # most rows have a value that no other row has: likely a name
+    # more than half as many different values as rows: likely names
     if many and 2 * different > len(there):
         where, text, _ = _first(table, column.name, used_rows, there[:1])
         return (
@@ -184,9 +184,9 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
 
 
 def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> tuple[str, str, str]:
-    """File and line, text, and number of cells, such as " (9 such cells)", of the first faulty cell of a column.
+    """File and line of a column's first faulty cell, its text, and a count of such cells, as " (9 such cells)".
 
-    The number is empty if there is only one faulty cell.
+    The count is empty if there is only one faulty cell.
 
     Args:
         used_rows: (m,) indices of the used rows in the file. rows: indices of the faulty rows among the used rows.
@@ -204,8 +204,8 @@ def quoted(text: str) -> str:
 def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
     """Features (m, d) of all used rows, in the order of the columns.
 
-    Means, spreads and filled-in values are computed from the rows `fitted_on`. A one-hot column becomes a feature for
-    each value in all used rows.
+    Means, spreads and replacements of missing values are computed from the rows `fitted_on`. A one-hot column becomes a
+    feature for each value in all used rows.
     """
     parts = []
     for treatment, group in groupby(columns, key=lambda column: column.treatment):

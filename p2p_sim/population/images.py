@@ -29,7 +29,7 @@ class Images(NamedTuple):
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
-"""Largest number of pixels with principal components from the full covariance; beyond it, from a randomised solver."""
+"""Largest number of pixels for which the full covariance gives principal components; else a randomised solver does."""
 
 
 class _ImageConfig(Extended, OfficialSplit):
@@ -48,10 +48,10 @@ class _ImageConfig(Extended, OfficialSplit):
     against: int | None = Field(default=None, ge=0, le=9)
     """The class that has label 0 where task = "pair", 0 to 9."""
     pca_dims: int | None = Field(default=None, ge=1, le=3_072)
-    """Replace the pixels by this many principal components of the (public) training features; absent: pixels."""
+    """Number of principal components of the (public) training features that replace the pixels; absent: pixels."""
     public_rows: int | None = Field(default=None, ge=2)
-    """Number of training images, the same in all replicates, that are public and no users, and that alone determine the
-    principal components; absent: all training images determine them, which no ε for whole rows covers."""
+    """Number of training images, the same in all replicates, that are public and not users; they alone determine the
+    principal components. Absent: all training images determine these, which no ε for whole rows covers."""
 
     @model_validator(mode="after")
     def _pair(self) -> Self:
@@ -171,12 +171,12 @@ def load_images(
     classes: tuple[int, int] | None,
     public_rows: int | None,
 ) -> tuple[Examples, Examples]:
-    """Training and test images: features (n, d) are pixels in [0, 1] or principal components, labels class numbers.
+    """Training and test images: features (n, d) are pixels in [0, 1] or principal components.
 
     Args:
         read: the function that reads the files. paths: of the files.
-        states: sizes and times of change of the files, so that changed files are read again.
-        pca_dims: number of principal components; None: pixels. classes: the only classes to keep; None: all.
+        states: times of change and sizes of the files, so that changed files are read again.
+        pca_dims: number of principal components; None: pixels. classes: the only classes to keep; None: all ten.
         public_rows: number of training images, drawn once, that are no users and alone determine the components.
     """
     train, numbers, test, test_numbers = read(paths)
@@ -194,7 +194,7 @@ def load_images(
         order = np.random.default_rng(0).permutation(len(numbers))
         public, users = flat[0][order[:public_rows]], np.sort(order[public_rows:])
         flat[0], numbers = flat[0][users], numbers[users]
-    # components are those of the public images, or of all training images; test images only become projections
+    # components are those of the public images, or of all training images; test images are only projected on them
     if pca_dims is not None:
         if pca_dims > min(public.shape):
             raise InputError(f"population.pca_dims = {pca_dims}: at most {min(public.shape)} for {paths[0]}")

@@ -70,7 +70,7 @@ def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
     All clusters of one size belong to the third that contains these clusters' median user.
 
     Args:
-        sizes: (C,) users in each cluster. cluster: (m,) cluster of each row, 0..C-1, or -1 if it is in none.
+        sizes: (C,) users in each cluster. cluster: (m,) cluster of each row, 0..C-1; -1: the row is in no cluster.
     """
     of = np.unique(sizes, return_inverse=True)[1]
     users = np.bincount(of, weights=sizes)

@@ -96,7 +96,7 @@ class FiniteLaw:
 
 @dataclass(frozen=True)
 class Sample:
-    """The data of one replicate: the users' rows, and either a holdout (data sets) or a law (synthetic).
+    """The data of one replicate: the users' rows, and either a holdout or the known law on which errors are measured.
 
     holdout: labelled rows of no user, to measure error. point: (n,) index of each user's point in the law.
     values: (K,) public grid, if labels are numbers. line_law: law of the single feature, if its density is known.
@@ -153,8 +153,8 @@ class Source(Config):
     own: ClassVar[bool] = False
     """Whether the source reads the user's own file, so that a scenario cannot state the source without a path."""
     row_by_row: ClassVar[frozenset[str]] = frozenset()
-    """Keys with all of whose values a user's features, label and cluster depend only on her own row and on public
-    constants. Any other key may make them depend on all rows; if no key is listed, so may the kind itself."""
+    """Keys whose values never make a user's features, label or cluster depend on other users' rows. Any other key may
+    do so; if no key is listed, the kind itself may do so."""
 
     @property
     def known_classes(self) -> int | None:
@@ -204,7 +204,7 @@ class Source(Config):
         """Lines that `p2p-sim validate` prints about the data; by default none.
 
         Raises:
-            InputError: as `sample`.
+            InputError: a file is missing or damaged.
         """
         return []
 
@@ -212,7 +212,7 @@ class Source(Config):
         """Standard deviation of each feature by name, if features may differ in scale; by default none.
 
         Raises:
-            InputError: as `sample`.
+            InputError: a file is missing or damaged.
         """
         return {}
 
@@ -220,7 +220,7 @@ class Source(Config):
         """Warnings about likely mistakes in the data, a line each with advice; by default none.
 
         Raises:
-            InputError: as `sample`.
+            InputError: a file is missing or damaged.
         """
         return []
 
@@ -228,7 +228,7 @@ class Source(Config):
         """The groups, by the values of a column, of the rows that `sample` holds out, in the order of these rows.
 
         Args:
-            column: its name. places: directories in which files are looked for. streams: the replicate's.
+            column: name of the column. places: directories in which files are looked for. streams: the replicate's.
 
         Raises:
             InputError: there is no such column, or the column has too many values.

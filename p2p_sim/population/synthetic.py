@@ -1,4 +1,4 @@
-"""A synthetic law with known p(y|x) and exact cluster heterogeneity, with users in arrays or drawn shard by shard."""
+"""A synthetic law with known p(y|x) and cluster heterogeneity; its users are in arrays or drawn shard by shard."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +15,11 @@ from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, S
 
 @dataclass(frozen=True)
 class DrawnPeople(People):
-    """A population of a law with two classes, in the order of its points, whose labels are drawn anew at each use.
+    """Users of a law with two classes, in the order of the law's points; each use generates the same labels again.
 
-    A user's label takes one number of a PCG64 stream, so that drawing can start at any user; no label is stored.
+    A user's label takes one number of a PCG64 stream, so that generation can start at any user; no label is stored.
 
-    law: the law. counts: (P,) users at each of its points. state: of the stream at the first user's label.
+    counts: (P,) number of users at each of the law's P points. state: of the stream before the first user's label.
     cluster_offsets: (C+1,) first user of each cluster that has users, and the number of users at the end.
     """
 
@@ -41,7 +41,7 @@ class DrawnPeople(People):
         """Index (stop - start,) of the law's point of each of the users start..stop-1."""
         first = int(np.searchsorted(self._bounds, start, side="right")) - 1
         last = int(np.searchsorted(self._bounds, stop, side="left"))
-        # how many of these users each of the points first..last-1 has
+        # the number of these users at each of the points first..last-1
         ends = np.clip(self._bounds[first : last + 1], start, stop)
         return np.repeat(np.arange(first, last, dtype=np.int32), ends[1:] - ends[:-1])
 
@@ -59,12 +59,12 @@ class DrawnPeople(People):
 
 
 class SyntheticConfig(Source):
-    """Clusters whose share of ones rises from the first to the last; each has points above and below its mean.
+    """Clusters that differ in p(1|c), the share of label 1; p(1|x) lies above p(1|c) at half of a cluster's points.
 
     A point has features (u, v, w). u in [-1, 1] is the position of the point's cluster among the clusters. v = +1 or -1
     shows whether p(1|x) lies above or below the cluster's mean. w in [-1, 1] differs between points with equal u and v,
-    and carries no information. All points are equally likely, and p(1|x) = p_c + v φ/2, so the heterogeneity Σ_y
-    E|p(y|x) - p(y|c)| is exactly φ.
+    and carries no information. All points are equally likely. In cluster c, p(1|x) = p(1|c) + v φ/2, so the
+    heterogeneity Σ_y E|p(y|x) - p(y|c)| is exactly φ.
     """
 
     kind: Literal["synthetic"] = "synthetic"
@@ -78,16 +78,16 @@ class SyntheticConfig(Source):
     num_clusters: int = Field(default=20, ge=1, le=1_000_000)
     """Number of clusters of the law, 1 to 1,000,000."""
     points_per_cluster: int = Field(default=4, ge=2, le=100, multiple_of=2)
-    """Equally likely points of a cluster, an even number from 2 to 100."""
+    """Number of equally likely points in each cluster, an even number from 2 to 100."""
     heterogeneity: float = Field(default=0.2, ge=0, le=1)
     """φ: expected L1 distance between a point's and its cluster's label distribution, 0 to 1."""
     positive_low: float = Field(default=0.2, ge=0, le=1)
-    """p(1|c) of the first cluster; at least φ/2."""
+    """p(1|c) of the first cluster, φ/2 to 1 - φ/2."""
     positive_high: float = Field(default=0.8, ge=0, le=1)
-    """p(1|c) of the last cluster; at most 1 - φ/2."""
+    """p(1|c) of the last cluster, φ/2 to 1 - φ/2."""
     positive: Literal["even", "random"] = "even"
-    """"even": p(1|c) rises in equal steps; "random": p(1|c) of each cluster is uniform between the two ends, drawn
-    again in every replicate."""
+    """"even": p(1|c) changes in equal steps from the first to the last cluster; "random": every replicate draws each
+    p(1|c) uniformly between positive_low and positive_high."""
 
     @model_validator(mode="after")
     def _probabilities(self) -> "SyntheticConfig":
@@ -128,7 +128,7 @@ class SyntheticConfig(Source):
         return Sample(users, 2, law=law, point=point)
 
     def drawn(self, streams: Streams) -> DrawnPeople:
-        """The users of one replicate, in the law's clusters, as a population whose labels are drawn at each use."""
+        """The users of one replicate, in the law's clusters, as a population whose labels are generated at each use."""
         law, rng = self.law(streams), streams.generator("population")
         counts = rng.multinomial(self.users, law.mass)
         sizes = np.bincount(law.cluster, weights=counts).astype(np.int64)  # exact: below 2**53
@@ -137,5 +137,5 @@ class SyntheticConfig(Source):
 
 
 def _spread(count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Evenly spaced numbers (count,) over [-1, 1]; 0 for a single one."""
+    """Numbers (count,) evenly spaced over [-1, 1]; a single number is 0."""
     return np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1)

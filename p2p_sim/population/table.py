@@ -50,9 +50,9 @@ MOST_SHOWN = 10
 class TableConfig(RandomSplit):
     """A file with a row for each user; every replicate draws a fresh holdout.
 
-    Rows with missing values are dropped first. Then features are imputed, one-hot or standardised by scikit-learn's
-    transformers, which are fitted on public features only, so ε does not depend on them. The condition is that all
-    features are public, and also which users have a label.
+    Rows with missing values are dropped first, if the key `drop` is set. Then features are imputed, one-hot or
+    standardised by scikit-learn's transformers, which are fitted on public features only, so ε does not depend on them.
+    The condition is that all features are public, and that it is public which users have a label.
     """
 
     kind: Literal["table"] = "table"
@@ -67,26 +67,26 @@ class TableConfig(RandomSplit):
     later: ClassVar[tuple[str, ...]] = NEW_KEYS
     path: str = Field(min_length=1)
     """A .csv, .tsv (each also with .gz), .parquet, .feather or .npz file; looked for beside the scenario file, in the
-    data directory, then here."""
+    data directory, then in the current directory."""
     label: str = Field(min_length=1)
     """Column (or NPZ array) of the labels: 2 to 256 distinct values, numbers or texts; with `label_range` any
     numbers."""
     classes: tuple[str | int | float, ...] | None = Field(default=None, min_length=2, max_length=256)
-    """All values of the label in the order in which they are numbered from 0; absent: those that occur, sorted."""
+    """All values of the label in the order in which they are numbered from 0; absent: the values that occur, sorted."""
     label_range: tuple[float, float] | None = None
-    """Labels are numbers, clipped to this public range [low, high], constants that do not come from the labels; absent:
-    labels are classes."""
+    """Public range [low, high], two constants that do not come from the labels; labels are then numbers, clipped to the
+    range. Absent: labels are classes."""
     grid: GridSize | None = None
-    """k: number of label values, evenly spaced over `label_range`, 2 to 64; absent: 17. Labels are rounded to them."""
+    """k: number of label values, evenly spaced over `label_range`, 2 to 64, to which labels are rounded; absent: 17."""
     cluster: str | None = None
     """Column (or NPZ array) that names each user's cluster, for clusters.kind = "given"."""
     features: tuple[str, ...] | None = Field(default=None, min_length=1)
-    """Columns (or NPZ arrays) to learn from, at least one, the label not among them; absent: all others."""
+    """Columns (or NPZ arrays) to learn from, at least one, never the label; absent: all but label and cluster."""
     header: bool | None = None
-    """Whether the first line of a CSV file names the columns. If not, they are called "1", "2" and so on. Absent: it
-    does, and a first line of numbers alone is refused."""
+    """Whether the first line of a CSV file names the columns. If not, columns are called "1", "2" and so on. Absent:
+    yes, and a first line of numbers alone is refused."""
     separator: str = Field(default=",", min_length=1, max_length=1)
-    """The character between two cells of a CSV file (of a .tsv file the tab, unless given); blanks after it are
+    """The character between two cells of a CSV file; if absent for a .tsv file, the tab. Blanks after the character are
     ignored."""
     decimal: Literal[".", ","] = "."
     """The decimal sign of numbers in a CSV file."""
@@ -99,14 +99,14 @@ class TableConfig(RandomSplit):
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value, such as "?", besides an empty cell, NA, NaN, null and None."""
     drop: Names = False
-    """true: users with a missing value in any used column are left out; a list: in these columns."""
+    """true: users with a missing value in any used column are left out; a list: those with one in these columns."""
     impute: Names = False
-    """true: missing values of all features are filled in; a list: those of these features. Numbers get the median,
+    """true: missing values of all features are filled in; a list: those of the listed features. Numbers get the median,
     one-hot columns the most frequent value."""
     one_hot: Names = False
-    """true: each column of text becomes a feature of 0 and 1 for each of its values; a list: these columns do."""
+    """true: each column of text becomes a 0/1 feature for each of its values; a list: only these columns."""
     standardise: Names = False
-    """true: each column of numbers gets mean 0 and standard deviation 1 among the users; a list: these columns do."""
+    """true: each column of numbers gets mean 0 and standard deviation 1 among the users; a list: only these columns."""
     scale: dict[str, tuple[float, float]] = Field(default={})
     """Public centre and spread of columns of numbers, such as { age = [50, 15] }: each value v becomes
     (v - centre) / spread. Both are constants that do not come from the rows; spread is above 0."""
@@ -141,12 +141,12 @@ class TableConfig(RandomSplit):
         # a feature is transformed in one way: one-hot, standardised by the users' rows, or scaled by public constants
         both = [name for name in _listed(self.one_hot) if name in _listed(self.standardise)]
         if both:
-            raise ValueError(f"standardise: {both[0]!r} is in one_hot too; a column is one of both")
+            raise ValueError(f"standardise: {both[0]!r} is in one_hot too; a column may be in one key only")
         for name, (_, spread) in self.scale.items():
             if spread <= 0.0:
                 raise ValueError(f"scale: the spread of {name!r} is {spread:g}; it must be above 0")
             if name in (*_listed(self.one_hot), *_listed(self.standardise)):
-                raise ValueError(f"scale: {name!r} is in one_hot or standardise too; a column is one of them")
+                raise ValueError(f"scale: {name!r} is in one_hot or standardise too; a column may be in one key only")
         if self.drop is True and self.impute is not False:
             raise ValueError("impute: drop = true leaves no missing value; list the columns of drop")
         # labels are numbers in a public range, or classes
@@ -214,7 +214,7 @@ class TableConfig(RandomSplit):
         return not (same and np.array_equal(before.labels[others], after.labels[others]))
 
     def _split(self, used: UsedRows, streams: Streams) -> Sample:
-        """Splits the used rows at random into users and holdout; features are fitted on the users' rows."""
+        """Splits the used rows at random into users and holdout; transformers are fitted on the users' rows."""
         learned, _ = self.held_out(len(used.labels), streams)  # the same draw as in `split`
         some = len(used.indices) < used.table.rows
         row, source_rows = (used.indices.astype(np.int32), used.table.rows) if some else (None, None)
@@ -321,7 +321,7 @@ class TableConfig(RandomSplit):
         return [c.scaled(*self.scale[c.name]) if c.name in self.scale else c for c in columns]
 
     def _treatment(self, name: str, values: Values) -> Treatment:
-        """The treatment of a column that the keys impute, one_hot and standardise state."""
+        """The treatment that the keys impute, one_hot and standardise state for a column."""
         one_hot = name in _listed(self.one_hot) or (
             self.one_hot is True and is_text(values) and name not in (*_listed(self.standardise), *self.scale)
         )
@@ -332,5 +332,5 @@ class TableConfig(RandomSplit):
 
 
 def _listed(names: Names | dict[str, tuple[float, float]]) -> tuple[str, ...]:
-    """The columns that a key's value lists by name; none if the value is true or false."""
+    """The columns that a key's value lists by name; empty if the value is true or false."""
     return () if isinstance(names, bool) else tuple(names)

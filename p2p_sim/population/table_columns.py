@@ -12,7 +12,7 @@ from p2p_sim.population.features import FeatureColumn, Rows, is_text, quoted
 from p2p_sim.population.table_file import ColumnTable, Values, is_missing
 
 FAR = 1e3
-"""A number in a replaced row is this factor times 1 + the largest absolute value of the column."""
+"""Factor c: a number in a replaced row is c (1 + m), where m is the largest absolute value of the column."""
 
 
 @dataclass(frozen=True)
@@ -48,10 +48,10 @@ def named_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def plain_column(table: ColumnTable, name: str, key: str) -> Values:
-    """The values of the column that the key `population.{key}` names, which must hold one plain value a row.
+    """The values of the column that the key `population.{key}` names, which must have one plain value in each row.
 
     Raises:
-        InputError: the file has no such column, or it holds arrays.
+        InputError: the file has no such column, or the column has arrays.
     """
     values = named_column(table, name, key)
     if values.ndim != 1 or values.dtype.kind not in "biufUSOMT":
@@ -60,7 +60,7 @@ def plain_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[str]) -> Rows:
-    """Indices of the rows without a missing value in the columns of `drop`; true: in all columns of `used`."""
+    """Indices of the rows without a missing value in the columns `drop`; true: in those of `used`; false: all rows."""
     gap = np.zeros(table.rows, dtype=np.bool_)
     for name in drop if isinstance(drop, tuple) else used if drop else ():
         values = named_column(table, name, "drop")
@@ -176,7 +176,7 @@ class NumberedClasses(NamedTuple):
 
 
 def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated: Classes | None) -> NumberedClasses:
-    """Numbers the classes of a table's label column in the stated order or, if none is stated, sorted.
+    """Numbers the classes of a table's label column in the stated order or, if `stated` is None, sorted.
 
     Args:
         used_rows: (m,) indices of the table's rows that are used.

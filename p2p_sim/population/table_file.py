@@ -33,7 +33,7 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""Encodings by the byte-order mark with which a file begins; the mark of UTF-32 begins with that of UTF-16."""
+"""Encodings by the byte-order mark with which a file begins; UTF-32 is first: its mark begins with that of UTF-16."""
 
 
 class Layout(NamedTuple):
@@ -69,7 +69,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """The columns of a file by name, (n,) or, with k values for each row, (n, k); without header "1", "2" and so on."""
+    """The columns of a file by name, (n,) or (n, k) with k values a row; without a header, names are "1", "2", ..."""
 
     path: Path
     layout: Layout
@@ -81,7 +81,7 @@ class ColumnTable:
         return max((len(values) for values in self.columns.values() if values.ndim), default=0)
 
     def otherwise_read(self) -> str:
-        """The end of a message that advises other keys for reading the file; empty if these seem to be right."""
+        """The end of a message that advises other keys for reading the file; empty if the present keys seem right."""
         if suffix_of(self.path) not in TEXTS:
             return ""
         with opened(self.path, self.layout.encoding) as file:
@@ -136,7 +136,7 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
     """Reads the columns of a file by name, without converting dates; a missing text is NaN.
 
-    as_words: keep all cells of a CSV file as texts.
+    as_words: whether to keep all cells of a CSV file as texts.
 
     Raises:
         InputError: the file cannot be read, or its first line should name columns but looks like data.
@@ -157,7 +157,7 @@ def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str
         raise
     except UnicodeDecodeError as error:
         raise InputError(_undecoded(path, error)) from None
-    except Exception as error:  # the readers of a damaged file raise whatever they meet first
+    except Exception as error:  # readers of damaged files raise errors of many types
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(f"population.path = {str(path)!r}: cannot be read ({first})") from None
     if suffix not in TEXTS:  # texts that stand for a missing value; pandas replaces those of CSV files
@@ -183,7 +183,7 @@ def is_missing(values: Values) -> NDArray[np.bool_]:
 
 
 def _numbers(words: Values, style: Convention) -> Values:
-    """A text column as numbers if all texts are numbers in the notation `style`, or in the plain one; else itself."""
+    """A text column as numbers if all texts are in the notation `style`, or all in plain notation; else unchanged."""
     import pandas as pd
 
     gaps = is_missing(words)
@@ -204,7 +204,7 @@ def suffix_of(path: Path) -> str:
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """A message that names the first line that is invalid in its encoding, and the key that states another encoding."""
+    """A message that names the first line that is not UTF-8, and the key that states another encoding."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as damage:
@@ -228,7 +228,7 @@ def _read_npz(path: Path) -> dict[str, Values]:
     """Reads the arrays of an NPZ file by name.
 
     Raises:
-        ValueError: an array holds objects, or numbers that are no characters as texts.
+        ValueError: an array has objects, or a text has a code that is no character.
     """
     with np.load(path, allow_pickle=False) as file:
         columns = {name: np.asarray(file[name]) for name in file.files}
@@ -241,7 +241,7 @@ def _read_npz(path: Path) -> dict[str, Values]:
 
 
 def _read_csv(path: Path, layout: Layout, as_words: bool) -> "pd.DataFrame":
-    """Reads a CSV file after checking its records; arguments as for `read_columns`."""
+    """Reads a CSV file after checking its records; as_words: whether to keep all cells as texts."""
     import pandas as pd
 
     names = _checked(path, layout)
@@ -272,7 +272,7 @@ def _checked(path: Path, layout: Layout) -> int:
         _check_names(path, begin, first, layout)
         if set(map(len, _reader(file, layout.separator))) <= {len(first)}:
             return len(first)
-        file.seek(0)  # some line is blank, or has too many or too few cells: a slower search finds it
+        file.seek(0)  # a line is blank, or has too many or too few cells: a slower search finds it
         for line, record in records(file, layout.separator):
             if len(record) != len(first):
                 names = layout.header is not False and len(record) > len(first)
@@ -308,7 +308,7 @@ def encoding_of(path: Path, stated: str | None) -> str:
 
 
 def opened(path: Path, encoding: str | None = None) -> TextIO:
-    """Open a CSV file, plain or compressed by gzip, as text in its encoding; None: as its first bytes show."""
+    """Open a CSV file, plain or compressed by gzip, as text; encoding None: the one that its first bytes show."""
     name = encoding_of(path, encoding)
     if path.suffix == ".gz":
         return cast(TextIO, gzip.open(path, "rt", encoding=name, newline=""))

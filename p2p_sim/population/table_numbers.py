@@ -72,7 +72,7 @@ class Convention(NamedTuple):
         """Texts in this notation as numbers (n,), integers if all are whole; None if a text is no number in it."""
         import pandas as pd
 
-        if not self.reads(texts.iloc[:50]).all():  # quick for a column of words
+        if not self.reads(texts.iloc[:50]).all():  # a quick exit for a column of words
             return None
         if self != PLAIN:
             if not self.reads(texts).all():
@@ -89,7 +89,7 @@ CONVENTIONS = (
     PLAIN, Convention(","), Convention(".", ","), Convention(",", "."),
     *(Convention(sign, gap) for sign in ".," for gap in (" ", "\u00a0", "\u202f", "'")),
 )  # fmt: skip
-"""Notations that are recognised; a notation comes before those with the same decimal sign and a thousands separator."""
+"""Notations that are recognised; of equal decimal signs, the one without a thousands separator comes first."""
 
 
 def conventions(*columns: "pd.Series") -> list[Convention]:
@@ -106,7 +106,7 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
     fits = list[Convention]()
     for style in CONVENTIONS:
         simpler = any(style.decimal == fit.decimal for fit in fits)
-        few = all(style.reads(texts.iloc[:50]).all() for texts in columns)  # quick for columns of words
+        few = all(style.reads(texts.iloc[:50]).all() for texts in columns)  # a quick exit for columns of words
         if not simpler and few and all(style.reads(texts).all() for texts in columns):
             fits.append(style)
     return fits
@@ -130,12 +130,12 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
             contrary = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
             difference = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {contrary!r}"
             raise InputError(f"{path}: {difference}; write them alike")
-    # a notation that fits all columns counts; a column of 1.234 decides nothing if another holds 1.234,5
+    # a notation must fit all columns: 1.234 alone fits two notations, but 1.234,5 in another column decides
     styles = conventions(*columns.values())
     points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
     if not columns or (styles[:1] == [PLAIN] and not (separator != "," and points and len(styles) > 1)):
         return PLAIN
-    if not styles:  # plain columns beside others: the others decide, and must not change how a plain one reads
+    if not styles:  # no notation fits all: use that of the columns that are not plain, if it fits no plain column
         styles = conventions(*(cells for cells in columns.values() if not PLAIN.reads(cells).all()))
         plain = [cells for cells in points if PLAIN.reads(cells).all()]
         if not styles or any(style.reads(cells).all() for cells in plain for style in styles):
@@ -148,7 +148,7 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
 def _digits(counts: "pd.Series") -> "pd.Series":
     """The different texts of a column that have a digit, if the column seems to hold numbers; else no texts.
 
-    It seems to hold numbers if these are at least half of its different texts, and each is a number in some notation.
+    It seems so if at least half of its different texts have a digit, and each of these is a number in some notation.
     """
     texts = counts.index.to_series()
     texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
@@ -208,7 +208,7 @@ def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
 
 
 def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
-    """Marks the texts (n,) that are dates of a format; unlike in pandas, a date of %Y%m%d must have eight digits."""
+    """Marks the texts (n,) that are dates of a format; unlike in pandas, %Y%m%d must be eight digits from 19 or 20."""
     dated = ~np.isnan(days(texts, form))
     return dated & texts.str.fullmatch(r"(19|20)\d{6}").to_numpy(np.bool_) if form == "%Y%m%d" else dated
 

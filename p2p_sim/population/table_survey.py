@@ -158,7 +158,7 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
     encoding = look.keys.get("encoding") or _encoding(path, look)
     if (sign := look.keys.get("separator", ";")) in '"\r\n' or len(sign) > 1 or sign.isalnum():
         raise InputError(f"--separator {sign}: must be a character that separates cells, such as ';' or '|'")
-    # the separator that is most frequent in the first line, whose cells then show whether they name the columns
+    # the most frequent separator in the first line; the cells of this line then show whether they name the columns
     with opened(path, encoding) as file:
         line = next(file, "")
         separator = look.keys.get("separator") or ("\t" if tabs else max(SEPARATORS, key=line.count))
@@ -206,7 +206,7 @@ def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look
 
 
 class TableContents(NamedTuple):
-    """The contents of a text column: whether numbers, the format of dates, and words that stand for missing values."""
+    """The contents of a text column: whether it is numbers, the format of its dates, and words for missing values."""
 
     numbers: bool = False
     dates: str = ""
@@ -316,7 +316,7 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     different = len(pd.unique(there))
     if different < 2:
         return "it has the same value for all users"
-    # a name or an identifier: all values differ, and they ascend, descend, or the column's name says so
+    # names: too many or only different texts; identifiers: different whole numbers, in order or in a column so called
     alone = different == len(there) >= IDENTIFIED
     if text and (different > MOST_CATEGORIES or alone):
         return f"a text with {different:,} different values, as of a name"

@@ -37,22 +37,22 @@ from p2p_sim.report.columns import LONGEST_CELL, plain, with_interval
 from p2p_sim.report.privacy_statement import rounded_down, rounded_up
 
 MOST_POINTS = 2000
-"""A figure of more points stays a picture."""
+"""Largest number of points of a chart; a figure with more points is a picture alone."""
 Chart = dict[str, Any]
 
 
 def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str) -> Chart | None:
-    """What `p2p_sim.figures.sweep_lines.plot_lines` draws, as values that JSON can hold; None if nothing is finite.
+    """What `p2p_sim.figures.sweep_lines.plot_lines` draws, as JSON values; None for no or too many finite points.
 
     x, y: labels of the axes. logs: whether x and y are logarithmic. places: names of x's values if they are text.
-    panels: their names, one empty name if there is one panel. groups: lines with label, look (the place of their colour
-    and marker) and points: panel, x, y, low, high, said. levels: comparisons with label, dash and pieces of lines.
-    note: what is held fixed, and what intervals are.
+    joined: whether lines join points. panels: their names; the name of a single panel is empty. groups: lines with
+    label, look (index of colour and marker) and points: panel, at (x, y, low, high) and said (words). levels:
+    comparisons with label, dash and pieces of lines. note: the caption.
 
     Args:
         table: one line a point, as `p2p_sim.measures.point_means.points` gives it.
         view: the columns of the axes, lines and panels.
-        keys: the swept keys, which a point's words name.
+        keys: the swept keys, whose values a point's words state.
         note: what is held fixed.
     """
     finite, names = drawable(table, view)
@@ -80,8 +80,8 @@ def _groups(
 ) -> list[Chart]:
     """A chart's line for each group, with its points in all panels; each point names its panel.
 
-    parts: the table of each panel. finite: all points. names: texts of x, if x is text. keys: the swept keys of a
-    point's words.
+    parts: the table of each panel. finite: all points. names: texts of x, if x is text. keys: those whose values a
+    point's words state.
     """
     lines: dict[int, Chart] = {}
     for panel, part in enumerate(parts):
@@ -93,7 +93,7 @@ def _groups(
 
 
 def run_chart(rows: pd.DataFrame) -> Chart | None:
-    """What `p2p_sim.figures.privacy_utility.plot_privacy_utility` draws, in the form of `sweep_chart`.
+    """What `p2p_sim.figures.privacy_utility.plot_privacy_utility` draws, as in `sweep_chart`, or None (no finite ε).
 
     Args:
         rows: one line a replicate of a single point.
@@ -144,7 +144,7 @@ def _ends(row: Mapping[Any, Any] | pd.Series, column: str) -> list[float | None]
 
 
 def said_value(row: Mapping[Any, Any], column: str) -> str:
-    """A column's name and value in words: an upper bound is never below its value, a mean has its interval.
+    """A column's name and value in words; an upper bound is rounded up, and a mean has its interval.
 
     >>> said_value({"epsilon_upper": 0.74211}, "epsilon_upper"), said_value({"accuracy": 0.75}, "accuracy")
     ('ε at most 0.7422', 'accuracy 0.75')
@@ -155,7 +155,7 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
     if is_privacy(column) and column != "delta":
         if column == "epsilon_lower":
             return f"{short(column)} at least {rounded_down(float(cell))}"
-        claim = "" if "paper" in column else "at most "  # a paper's bound is the paper's word
+        claim = "" if "paper" in column else "at most "  # a paper's bound is only claimed
         return f"{short(column)} {claim}{rounded_up(float(cell))}"
     low, high = (float(row.get(column + end, math.nan)) for end in (LOW, HIGH))
     text = with_interval(float(cell), low, high)
@@ -163,7 +163,7 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
 
 
 def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]) -> Chart:
-    """One point in words: first the keys that vary, then the figures, then the number of replicates."""
+    """One point with its words: first the keys that vary, then the figures, then the number of replicates."""
     words = [plain(pairs([key], [row[key]])) for key in varied]
     measured = [view.x] if view.x not in varied else []
     words += [said_value(row, column) for column in (*measured, view.y)]
@@ -175,7 +175,7 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The learner without privacy: a level with its interval, or a line for each group where groups differ."""
+    """The learner without privacy: a level with its interval or, if the level varies, lines with intervals."""
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
         reference = reference_of(part, view)
@@ -191,7 +191,7 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
 
 
 def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """What is reached without features: a level, or the mean of the points at each x."""
+    """A prediction without features: a level, or the mean of the points at each x."""
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
         baseline = baseline_of(part, view)
@@ -204,45 +204,45 @@ def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
 
 
 def _number(number: Any) -> float | None:
-    """A number with eight digits, or None where JSON has none."""
+    """A number with eight digits; None for infinity and NaN, which JSON lacks."""
     if number is None or not math.isfinite(number):
         return None
     return float(f"{float(number):.8g}")
 
 
 ROUND = "stroke-linejoin:round;stroke-linecap:butt"
-"""The style that Matplotlib gives all elements, by a style sheet that would reach the whole page."""
+"""The style of all elements of a figure, in place of Matplotlib's style sheet, which would reach the whole page."""
 
 LARGEST = 1.15 * 96 / 72
-"""Pixels a point at most, so that letters are no larger than the page's."""
+"""Largest number of pixels for a typographic point, so that letters are no larger than the page's."""
 
 
 def drawn(plot: Callable[[Path], object]) -> str:
-    """The text of the SVG file that `plot` draws: letters stay letters.
+    """The text of the SVG file that `plot` draws, in which letters are text, not shapes.
 
     Args:
         plot: called with a path that ends in .svg.
 
     Raises:
-        ValueError: it cannot be drawn.
+        ValueError: the figure cannot be drawn.
     """
     settings: Any = {"svg.fonttype": "none"}
     with TemporaryDirectory() as folder, rc_context(settings), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph")  # of a label in a script that the measuring font lacks
+        warnings.filterwarnings("ignore", message="Glyph")  # about scripts that the font lacks
         path = Path(folder) / "figure.svg"
         plot(path)
         return path.read_text(encoding="utf-8")
 
 
 def embedded(text: str, prefix: str, alt: str) -> str:
-    """An SVG file's text as an <svg> element: scales with the page, has an alternative text, no namespaces.
+    """An SVG file's text as an <svg> element that scales with the page, has an alternative text and no namespaces.
 
     Args:
-        text: the file's.
+        text: of the file.
         prefix: of the identifiers, unique in the page.
         alt: what the figure shows, in words.
     """
-    # namespaces go from all names; Matplotlib's style sheet and metadata go, which would reach the whole page
+    # remove the names' namespaces, the metadata and Matplotlib's style sheet, which would reach the whole page
     root = ElementTree.fromstring(text)
     for element in root.iter():
         element.tag = _local(element.tag)

@@ -11,7 +11,7 @@ from p2p_sim.base import count
 from p2p_sim.measures import POINT, REPLICATE, points
 
 LONGEST_CELL = 80
-"""Characters of a label that are shown."""
+"""Largest number of characters of a cell or label; longer texts are cut."""
 
 
 def plain(value: Any, longest: int = LONGEST_CELL) -> str:
@@ -42,7 +42,7 @@ def number(value: float) -> str:
 
 
 def span(values: Any) -> str:
-    """Smallest and largest of some numbers, or the one that they all are.
+    """The smallest and the largest of some numbers, or one number if all are equal; NaN are left out.
 
     >>> span([1.0, 3.0]), span([2, 2])
     ('1 to 3', '2')
@@ -59,7 +59,7 @@ def _grouped(value: float) -> str:
 
 
 def decimals(halves: Iterable[float]) -> int | None:
-    """How many decimals means have whose intervals have these half-widths: two digits of the median one, 2 to 8.
+    """Number of decimals for means by their intervals' half-widths: the median half-width shows two digits; 2 to 8.
 
     None if no half-width is finite and above 0.
 
@@ -71,7 +71,7 @@ def decimals(halves: Iterable[float]) -> int | None:
 
 
 class MeanText(NamedTuple):
-    """A mean and its interval as texts; the interval is empty where there is none."""
+    """A mean and its interval as texts; the interval is empty if there is none."""
 
     mean: str
     interval: str
@@ -102,7 +102,7 @@ NUMBERS = (
     "epsilon_paper",
     *WORST,
 )
-"""Columns of numbers, or of nothing, that a report reads."""
+"""Columns of numbers, some of them empty, that a report reads."""
 TEXTS = ("engine", "population", "mechanism", "mechanism_kind", "learner", "observer", "adjacency", "basis", "oracle")
 NEEDED = (POINT, REPLICATE, *TEXTS, *NUMBERS)
 """Columns that a report reads."""
@@ -123,7 +123,7 @@ def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Fa
 
     Args:
         rows: one line a point and replicate.
-        keys: columns that say where a point lies.
+        keys: columns whose values define a point.
         failures: replicates without a row, with `point`, `replicate` and the columns of `keys`.
     """
     table = points(rows, keys)
@@ -155,7 +155,7 @@ LOOK_TEXTS = {
 
 
 def choices(rows: pd.DataFrame) -> list[str]:
-    """Sentences on choices of a search that ε does not count, one for each look; none for rows of no search."""
+    """Sentences on choices of a search that ε does not count, one for each look; empty for rows of no search."""
     if "look" not in rows:
         return []
     every, sentences = rows[POINT].nunique(), []

@@ -94,7 +94,7 @@ def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
 
 
 def learned_nothing(rows: pd.DataFrame) -> list[str]:
-    """Warnings about what is not clearly more accurate than always saying one class."""
+    """Warnings that what is learned is not clearly more accurate than always predicting one class."""
     if rows["scenario"].nunique() == 1:
         return [f"{line[0].upper()}{line[1:]}." for line in warnings_of(rows)]
     low, comparable = points_not_above(rows)
@@ -175,7 +175,7 @@ class Card(NamedTuple):
 
 
 def key_figures(points: pd.DataFrame) -> list[Card]:
-    """ε and what is learned: of one point with intervals, of several as ranges.
+    """ε and the quality of what is learned: for one point with intervals, for several points as ranges.
 
     Args:
         points: one line a point, from `with_failures`.
@@ -186,7 +186,7 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
     exact, heading = column == "excess_risk", short(column)
     unit = f", {loss_text(measured).removeprefix('log loss, ')}" if exact else ""
     epsilon = measured["epsilon_upper"].fillna(math.inf).astype(float)
-    # several points: ranges over them
+    # several points: ranges over all points
     if len(measured) > 1:
         values = measured[column].dropna().astype(float)
         low, high = rounded_up(float(epsilon.min())), rounded_up(float(epsilon.max()))
@@ -214,7 +214,7 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
 
 
 def _coalition(measured: pd.DataFrame, remark: str) -> list[Card]:
-    """ε of a learner who is one of the coalition, where there is one."""
+    """ε of a learner who is in the coalition; empty if there is no coalition."""
     epsilons = measured["epsilon_coalition_upper"].dropna().astype(float)
     heading = "ε, learner with the coalition, at most"
     return [Card(heading, rounded_up(float(epsilons.max())), remark)] if len(epsilons) else []

@@ -33,9 +33,9 @@ MOST_FAILURES, LONGEST_ERROR, LONGEST_LISTING = 200, 1000, 200_000
 class Picture:
     """A figure of the report.
 
-    caption: what the figure shows and how many replicates are behind it; why, if it could not be drawn. svg: the text
-    of an SVG file; empty if it could not be drawn. chart: its values, of `p2p_sim.report.charts`, which a browser shows
-    where a reader points at them; None if it is a picture alone.
+    caption: what the figure shows and how many replicates are behind it; also the reason if it could not be drawn.
+    svg: the text of an SVG file; empty if the figure could not be drawn. chart: values from `p2p_sim.report.charts`,
+    which a browser shows at the pointer; None if the figure is a picture alone.
     """
 
     caption: str
@@ -55,14 +55,14 @@ def report_page(
     """The report on a run or a sweep: one HTML page that loads nothing; the same text for the same arguments.
 
     Args:
-        rows: one line a point and replicate, sorted, with the columns of `points.NEEDED` and one column a swept key.
+        rows: one line a point and replicate, sorted, with the columns of `columns.NEEDED` and of the swept keys.
         manifest: what was run: name, identity, seed, replicates, scenario, axes, plots, versions, model_version.
         failures: replicates without a row: point, replicate, error and the swept keys.
         pictures: figures, in their order.
         mechanisms: the descriptions of mechanisms, by kind.
         terms: the conditions of the figures, by the rows' column `statement`.
     """
-    # failed replicates that nobody has run again count as gaps of their points
+    # failures whose replicate has no row, as it was not run again, count at their points
     axes = manifest.get("axes") or []
     keys = [key for axis in axes for key in axis["keys"]]
     unresolved = standing(failures, rows)
@@ -71,7 +71,7 @@ def report_page(
     script, style = (
         "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, STYLES)
     )
-    script = script.replace("\nexport ", "\n")  # here all is one script
+    script = script.replace("\nexport ", "\n")  # both modules are one script
     # each figure as its caption, its <svg> element, whose identifiers begin with "figure-" and its number, and a chart
     embeddings = []
     for number, picture in enumerate(pictures, 1):
@@ -109,7 +109,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    # a dotted key may go on in the next line after a dot or an underscore
+    # a line may break after a dot or an underscore of a key
     breakable = lambda text: Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text))))  # noqa: E731
     environment.filters |= {"count": count, "breakable": breakable}
     return environment

@@ -40,7 +40,7 @@ FIGURES = (
     Figure("cells", "cells released", False),
     Figure("effective_sampling_rate", "labels that arrive, share", False),
 )
-"""What is learned comes first; excess risk replaces accuracy where it is known."""
+"""What is learned comes first; excess risk replaces accuracy if it is known at all points."""
 MORE = (
     Figure("epsilon_coalition_upper", "ε, coalition", True),
     Figure("epsilon_times_upper", "ε, arrival times", True),
@@ -49,7 +49,7 @@ MORE = (
     Figure("auc", "AUC", False),
     Figure("nonprivate_auc", "AUC without privacy", False),
 )
-"""Figures that the table has where they are known and there is room."""
+"""Columns that follow those of `FIGURES`, as far as they have values and the table has fewer than twelve columns."""
 
 
 class TableCell(NamedTuple):
@@ -87,9 +87,9 @@ class FilledColumn(NamedTuple):
 
 
 def _table(columns: Sequence[FilledColumn], left_out: int) -> dict[str, Any]:
-    """A table in the form that the page's template reads.
+    """A table for the page's template: the heads as `columns`, the cells as `lines`, and `left_out`.
 
-    columns: heads, `TableColumn` each. lines: of cells. left_out: how many lines of the whole table are not shown.
+    left_out: how many lines of the whole table are not shown.
     """
     lines = list(zip(*(column.cells for column in columns), strict=True))
     return {"columns": tuple(column.head for column in columns), "lines": lines, "left_out": left_out}
@@ -162,7 +162,7 @@ def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn
 
 
 def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[TableCell]:
-    """The cells of a column: if `worst`, each ε rounded up; else means with intervals, all with as many decimals."""
+    """The cells of a column: if `worst`, each ε rounded up; else means with intervals, with equally many decimals."""
     values = points[name].astype(float).tolist()
     if worst:
         return [TableCell(rounded_up(v), order=_order(v)) for v in values]
@@ -206,7 +206,7 @@ def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
 
     It is empty if no groups were measured.
     """
-    # the columns of a group under the names of its figures, so that the groups stand below each other
+    # each group's columns get the names of the figures without the group, so that groups can be stacked
     parts: list[pd.DataFrame] = []
     for group in groups_of(points):
         names = {group.column(figure) + end: figure + end for figure, _ in GROUP_FIGURES for end in ("", LOW, HIGH)}

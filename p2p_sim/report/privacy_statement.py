@@ -31,7 +31,7 @@ NOT_KEPT = (
     "the scenario again to have the conditions beside the figures."
 )
 LONGEST = 300
-"""Characters of a condition that are shown."""
+"""Largest number of characters of a condition; longer conditions are cut."""
 Mechanisms = Mapping[str, str]
 """Descriptions of mechanisms by kind, in words that go after "privatised by"; the exchange has none."""
 
@@ -52,21 +52,21 @@ class StatementLine(NamedTuple):
 def statement(
     rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
 ) -> dict[str, Any]:
-    """The privacy section of a report, by name.
+    """The parts of a report's section on privacy, by name.
 
-    promise: paragraphs. lines, compared: figures by observer, and what others say; partial: whether one of them is not
-    known for all points. refused: which of the papers' bounds do not apply, and why. conditions: groups of a heading
-    and its conditions. bases: where the figures come from, with how many points.
+    promise: paragraphs. lines: ε by observer. compared: a lower bound on ε and the papers' bounds. partial: whether a
+    line or a bound is not known for all points. refused: which of the papers' bounds do not apply, and why. conditions:
+    groups of a heading and its conditions. bases: how ε was computed, each way with its number of points.
 
     Args:
         rows: one line a point and replicate. table: one line a point, from `with_failures`.
-        mechanisms: other than the exchange.
+        mechanisms: descriptions by kind.
         terms: the conditions of the figures, by the rows' column `statement`.
     """
     # a point all of whose replicates failed has no figures
     measured = table[table["replicates"] > 0]
     bases = worst_bases(rows).map(plain).value_counts()
-    # how often somebody who guesses labels is right; rows of earlier versions do not say it
+    # how often somebody who guesses labels is right; rows of earlier versions lack this
     guesses = sentences(rows)
     if guesses:
         where = ["Where most is learned of a label:"] if rows[POINT].nunique() > 1 else []
@@ -130,7 +130,7 @@ def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
 
 
 def _little(rows: pd.DataFrame) -> str:
-    """A sentence on points at which the exchange lowers ε little below that of the noise alone; empty without them."""
+    """A sentence on points at which ε is only a little below that of the noise alone; empty if there are none."""
     exchanged = rows[(rows["mechanism_kind"] == "label_exchange") & rows["epsilon_local"].notna()]
     worst = exchanged.groupby(POINT)[["epsilon_upper", "epsilon_local"]].max().astype(float)
     basis = exchanged.groupby(POINT)["basis"].first()
@@ -145,7 +145,7 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """Sentences on what ε does not cover: further releases, other networks, φ told by an oracle, real data."""
+    """Sentences on what ε does not cover: further releases, other networks, φ from an oracle, real data."""
     text = "Each ε is about one release"
     if len(measured) > 1 or len(rows) > 1:
         text += "; if several replicates or points about the same users were released, their ε would add up"

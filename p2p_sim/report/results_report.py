@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
-"""Figures of a report; lines without panels, and panels, of figures that the sweep's file does not name."""
+"""Largest numbers of figures of a report and, in the usual figures, of lines in a single panel and of panels."""
 
 
 def write_report(directory: Path, out: Path | None = None) -> Path:
@@ -89,7 +89,7 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
 
 
 def _pictures(results: Results) -> "list[Picture]":
-    """The figures of the report: of a run one, of a sweep those that its file names, else the usual three."""
+    """The figures of the report: one for a run; for a sweep those that its file names, or else the usual three."""
     from p2p_sim.figures import plot_privacy_utility
     from p2p_sim.report.charts import run_chart
 
@@ -106,9 +106,9 @@ def _pictures(results: Results) -> "list[Picture]":
 
 
 def _usual(results: Results, column: str) -> list[FigureRequest]:
-    """The figures of a sweep whose file names none: `column` against ε, and both along the first axis.
+    """The figures of a sweep whose file names none: `column` against ε, and both against the first axis.
 
-    If there would be more than `MOST_LINES` lines, the key with most values makes panels.
+    If there would be more than `MOST_LINES` lines, the key of most values (up to `MOST_PANELS`) makes panels.
     """
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
@@ -148,9 +148,9 @@ def _chosen(results: Results) -> str:
 
 
 def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
-    """A figure of the report; if it cannot be drawn, the reason in its place.
+    """A figure of the report; if it cannot be drawn, its caption with the reason.
 
-    A sweep may ask for what does not fit its rows, and a label may hold anything.
+    A sweep's file may ask for a figure that does not fit the rows, and a label may be any text.
     """
     from p2p_sim.report.charts import drawn, embedded
     from p2p_sim.report.page import Picture

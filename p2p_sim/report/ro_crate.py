@@ -27,7 +27,7 @@ def write_crate(directory: Path) -> Path:
     """Describe a run, a sweep or a search and the files of its directory; return where the description is.
 
     Raises:
-        InputError: the directory has no manifest. RunFailed: it cannot be written to.
+        InputError: the directory has no manifest. RunFailed: the directory cannot be written to.
     """
     manifest = read_manifest(directory)
     name = f"p2p-sim {manifest.get('kind', 'run')} of {described(directory, manifest)['name']}"
@@ -69,7 +69,7 @@ def _entity(id_: str, kind: str, **values: Any) -> dict[str, Any]:
 
 
 def _files(directory: Path) -> list[dict[str, Any]]:
-    """The files of a directory, without those that a name with a dot hides."""
+    """The files of a directory, without those whose names begin with a dot and without the description itself."""
     files = []
     for path in sorted(directory.glob("[!.]*")):
         if path.is_file() and path.name != CRATE:

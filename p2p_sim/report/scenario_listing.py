@@ -14,7 +14,7 @@ FIRST = (
 
 
 def toml(tree: Mapping[str, Any]) -> str:
-    """A nested mapping of JSON values as TOML text; keys that are None are left out, TOML has no word for them.
+    """A nested mapping of JSON values as TOML text; keys with the value None are left out, since TOML has no null.
 
     >>> print(toml({"name": "a", "network": {"loss": 0.1, "latency": {"kind": "constant"}}}))
     name = "a"
@@ -26,7 +26,7 @@ def toml(tree: Mapping[str, Any]) -> str:
     kind = "constant"
     """
     text = tomli_w.dumps(_writable(tree)).rstrip("\n")
-    # a list of plain values stands in one line; line breaks inside texts are escaped
+    # join a list of plain values into one line; line breaks inside texts are escaped, so none is joined
     return re.sub(r"\[\n *([^][{}]*),\n *]", lambda match: "[" + re.sub(r"\n *", " ", match[1]) + "]", text)
 
 
@@ -54,7 +54,7 @@ def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def base_file(manifest: Mapping[str, Any]) -> str:
-    """The file of a sweep's base scenario: called like the scenario, unless the sweep itself is called so.
+    """The file of a sweep's base scenario: named after the scenario; with "-base" if the sweep has the same name.
 
     >>> base_file({"name": "noise", "scenario": {"name": "tumours"}})
     'tumours.toml'
@@ -66,7 +66,7 @@ def base_file(manifest: Mapping[str, Any]) -> str:
 
 
 def _writable(node: Any) -> Any:
-    """A JSON value that TOML can hold: without keys that are None, lone surrogates in texts replaced by "?"."""
+    """A JSON value that TOML can hold: without keys that are None, and with "?" for lone surrogates in texts."""
     if isinstance(node, Mapping):
         return {_writable(str(key)): _writable(value) for key, value in node.items() if value is not None}
     if isinstance(node, list | tuple):

@@ -277,7 +277,7 @@ def test_a_column_of_too_many_values_names_the_cell_that_is_no_number(tmp_path):
     rows = MOST_VALUES + 5
     table = pd.DataFrame({"income": ["?", *map(str, range(1, rows))], "risk": np.arange(rows) % 2})
     with pytest.raises(
-        InputError, match=r"most of its cells are numbers, but .*: column 'income', line 2: '\?' is none"
+        InputError, match=r"most of its cells are numbers, but .*: column 'income', line 2: '\?' is no number"
     ):
         sampled(tmp_path, table, one_hot=True)
 
