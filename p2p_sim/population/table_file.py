@@ -204,24 +204,29 @@ def suffix_of(path: Path) -> str:
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """A message that names the first line that is not UTF-8, and the key that states another encoding."""
+    """A message that names the first line that is invalid in the encoding, and the key that states another encoding."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as damage:
         return f"population.path = {str(path)!r}: cannot be read ({damage})"
-    sure = content.decode("utf-8", errors="surrogateescape")
-    line = 1 + next((i for i, text in enumerate(sure.split("\n")) if any("\udc80" <= c <= "\udcff" for c in text)), 0)
-    return (
-        f"{path}, line {line}: is no text in {error.encoding}; population.encoding = "
-        f"{json.dumps(guessed_encoding(content))} may be what it is written in"
-    )
+    line = 1
+    try:
+        content.decode(error.encoding)
+    except UnicodeDecodeError as first:
+        line += content.count(b"\n", 0, first.start)
+    guess = json.dumps(guessed_encoding(content))
+    return f"{path}, line {line}: is no text in {error.encoding}; try population.encoding = {guess}"
 
 
 def guessed_encoding(content: bytes) -> str:
-    """A likely encoding of bytes that are not UTF-8: UTF-16 if many bytes are zero, else latin-1."""
+    """A likely encoding of bytes: UTF-16 if many bytes are zero, else UTF-8 if they are valid UTF-8, else latin-1."""
     if content.count(b"\0") > len(content) // 4:
         return "utf-16-be" if content[:1] == b"\0" else "utf-16-le"
-    return "latin-1"
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "utf-8"
 
 
 def _read_npz(path: Path) -> dict[str, Values]:

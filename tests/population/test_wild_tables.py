@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from p2p_sim.base import InputError
+from p2p_sim.population.table_file import Layout, read_columns
 from p2p_sim.results.rows import stored_rows
 from tests.commands import command, unwrapped
 
@@ -323,3 +325,10 @@ def test_a_million_rows(tmp_path, monkeypatch):
     tall = pd.DataFrame(rng.normal(size=(1_000_000, 3)).round(2), columns=list("abc"))
     tall[LABEL] = np.where(tall["a"] > 0, "yes", "no")
     assert accuracy(tmp_path, monkeypatch, "t.csv", tall.to_csv(index=False, sep=";", decimal=","))[0] > 0.5
+
+
+def test_a_text_in_another_encoding_than_stated_is_named_by_its_line(tmp_path):
+    """The first line that UTF-8 could not hold was named, whatever encoding was stated."""
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n2,é\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r't\.csv, line 3: is no text in ascii; try population\.encoding = "utf-8"$'):
+        read_columns(tmp_path / "t.csv", Layout(encoding="ascii"))
