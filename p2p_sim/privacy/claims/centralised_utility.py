@@ -15,15 +15,15 @@ from p2p_sim.privacy.rivals import released_distribution
 
 
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
-    """The bound of a cluster's distortion ψ = E Σ_y |q̃(y) - p̂(y)| that Lemma 5 prints: 2Kτ + 2√2 Kσ/s, s users."""
+    """The bound 2Kτ + 2√2 Kσ/s that Lemma 5 prints for the distortion ψ = E Σ_y |q̃(y) - p̂(y)| of s users' cluster."""
     return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
 
 
 def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
     """Yield cases of Lemma 5: the mean distortion of each label distribution p̂ of a small cluster against a bound.
 
-    The lemma is about the mean over data sets; here each one is compared. The error of the quadrature is taken as three
-    times the difference from a coarser quadrature.
+    The lemma is about the mean over data sets; here every data set is compared with the bound. The error of the
+    quadrature is taken as three times the difference from a coarser quadrature.
 
     Args:
         bound: the claimed bound as a function of K, τ, σ and s.
@@ -47,7 +47,7 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
 
 
 class ModifiedRisk(NamedTuple):
-    """The risk R_{β,λ}(h) of a hypothesis h by the modified loss, the distortion ψ, and the largest modified loss L̃."""
+    """The risk R_{β,λ}(h) of a hypothesis h under the modified loss, the distortion ψ, and the largest such loss L̃."""
 
     risk: float
     distortion: float
@@ -57,7 +57,7 @@ class ModifiedRisk(NamedTuple):
 def modified_risk(
     n: int, positive: tuple[float, float], loss: Floats, *, beta: float, lam: float, threshold: float, noise: Floats
 ) -> ModifiedRisk:
-    """The modified risk of a hypothesis h where x is one of two equally likely points and y one of two classes.
+    """The modified risk of a hypothesis h if x is one of two equally likely points and y one of two classes.
 
     Args:
         n: users, all in one cluster. positive: p(1|x) of each point. loss: (2, 2) the loss ℓ(h, x, y), by x and y.
@@ -92,7 +92,7 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
         noise = laplace_nodes(2, scale / n, 24)
         for positive, loss in itertools.product(((0.0, 0.0), (0.2, 0.8), (0.0, 1.0)), losses):
             for beta, lam in ((0.0, 0.5), (0.9, 0.2), (0.999, 0.0), (0.3, 0.99)):
-                # the two risks, and what they may differ by, less the rounding of either
+                # the two risks; their difference is reduced by what rounding may add to it
                 at_beta, at_lam = (
                     modified_risk(n, positive, loss, beta=beta, lam=rate, threshold=tau, noise=noise)
                     for rate in (beta, lam)
@@ -119,7 +119,7 @@ def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
 
 
 def subset_selection(classes: int, epsilon: float) -> float:
-    """Precision times recall of subset selection with the best subset size, where a cluster has one label."""
+    """Precision times recall of subset selection with the best subset size d, if a cluster has one of K labels."""
     growth = math.exp(epsilon)
     # recall² / d: precision is recall / d
     return max((d * growth / (d * growth + classes - d)) ** 2 / d for d in range(1, classes))

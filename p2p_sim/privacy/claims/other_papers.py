@@ -28,7 +28,7 @@ def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
 
 
 class PlrParameters(NamedTuple):
-    """Parameters of objective perturbation, by lines 1 to 6 of the stacking paper's Algorithm 1.
+    """Parameters of objective perturbation.
 
     noise_epsilon: ε', which sets the noise. extra_l2: Δ, the additional regularisation.
     """
@@ -38,7 +38,7 @@ class PlrParameters(NamedTuple):
 
 
 def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
-    """The noise parameter ε' and the additional regularisation Δ that the stacking paper prints.
+    """The noise parameter ε' and the additional regularisation Δ by lines 1 to 6 of the stacking paper's Algorithm 1.
 
     Args:
         epsilon: ε. n: number of examples. strength: λ, above 0, the regularisation.
@@ -68,10 +68,10 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases: the largest ratio of the released model's log-densities, for data that differ in one example.
+    """Yield cases: the largest log-ratio of the released model's densities, for data that differ in one example.
 
-    The ratio is the largest on a grid of models, a lower bound of the true one. So the cases can refute the claim; that
-    the claim holds beyond the grid rests on the paper's proof.
+    The log-ratio is the largest on a grid of models, a lower bound of the true one. So the cases can refute the claim;
+    beyond the grid, that it holds rests on the paper's proof.
 
     Args:
         budget: factor of ε', for a control.
@@ -101,16 +101,16 @@ def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> fl
 
     A cell is reported if it is not empty, and its noisy count is at least (2/ε) ln(2/δ) + shift.
     """
-    if count == 0:
-        return 0.0
-    return laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
+    tail = laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
+    return tail if count > 0 else 0.0
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
     """Yield cases: exact δ(ε) of a stability-based histogram of two cells when one example moves between them.
 
-    Counts stay below the threshold. There a reported count says no more than that its cell is reported, because its
-    density is exponential. At larger counts each cell's loss is at most ε/2: only a cell that becomes empty costs δ.
+    Counts stay below the threshold. There, given that a cell is reported, its noisy count does not depend on its true
+    count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is at most ε/2. Only a
+    cell that becomes empty costs δ.
 
     Args:
         shift: the last term of the threshold, 1 in the paper.
