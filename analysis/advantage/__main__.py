@@ -59,8 +59,9 @@ def main(frame: Frame) -> list[Path]:
                 Panel("more right guesses in 100 (advantage)", "accuracy relative to no privacy", lines, log_y=False,
                       title=PANELS[name], marks=marks)
             )  # fmt: skip
-    columns = ("mechanism", EPSILON, "epsilon_upper", "delta", "trust", ADVANTAGE, ALONE)
-    written = frame.points(tables, columns, MEASURES)
+    written = frame.points(
+        tables, ("mechanism", EPSILON, "epsilon_upper", "delta", "trust", ADVANTAGE, ALONE), MEASURES
+    )
     note = (
         "Advantage: how many more labels in 100 somebody guesses right who sees what is released and knows all other "
         "labels, if all labels are equally likely to her; an upper bound, for the smallest and the largest cluster. "
@@ -83,13 +84,12 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
     rows = pd.concat([pd.read_parquet(file) for file in files if file.is_file()])
     if frame.small:
         rows = rows[(rows[EPSILON] == 1.0) & (rows["replicate"] < 2)]
-    table = points(rows, ("mechanism", EPSILON))
     runs = rows.reindex(columns=["scenario", *PARAMETERS]).drop_duplicates()
     lines = runs[[*PARAMETERS]].astype(object).where(runs[[*PARAMETERS]].notna(), None).to_dict("records")
     advantages = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
     runs[ADVANTAGE], runs[ALONE] = (list(column) for column in zip(*advantages, strict=True))
     worst = runs.groupby("scenario")[[ADVANTAGE, ALONE]].max()
-    return table.join(worst, on="scenario")
+    return points(rows, ("mechanism", EPSILON)).join(worst, on="scenario")
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:

@@ -262,8 +262,7 @@ def _in_one_piece(network: str, users: int) -> None:
     """Run the exchange among n users and keep everything that a row of a sweep needs, to measure its memory."""
     offsets = np.arange(0, users + 1, CLUSTER)
     everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
-    mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events")
-    mechanism.run(everybody, NETWORKS[network], Streams(SEED, 0))
+    LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events").run(everybody, NETWORKS[network], Streams(SEED, 0))
 
 
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}
@@ -331,8 +330,7 @@ def plot_clusters(table: pd.DataFrame, path: Path) -> None:
     ):
         chosen = table[(table["part"] == part) & (table["quantity"] == quantity)]
         for setting in chosen["setting"].unique():
-            line = chosen[chosen["setting"] == setting]
-            lines.append(Curve.of(label.format(setting), line, "at", "value"))
+            lines.append(Curve.of(label.format(setting), chosen[chosen["setting"] == setting], "at", "value"))
     sizes = lines[0].x
     [local] = table.loc[table["setting"] == "asked the target", "value"]
     lines.append(Curve("asked by a colluder: ε₀", [min(sizes), max(sizes)], [local] * 2, dashed=True, marked=False))

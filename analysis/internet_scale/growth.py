@@ -59,11 +59,10 @@ def arrivals(
         first, every: only the shards number first, first + every, ... are run.
     """
     streams = Streams(SEED, replicate)
-    offsets = np.arange(0, users + 1, CLUSTER)
     nobody = Population(np.zeros((0, 0)), np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64), 2)
     opened = Network.open(NETWORKS[network], nobody, streams)
     noise = RandomizedResponse(0.1)
-    for shard in shards(offsets):
+    for shard in shards(np.arange(0, users + 1, CLUSTER)):
         if shard.index % every != first:
             continue
         noisy = noise.randomize(np.zeros(shard.size, dtype=np.uint8), streams.generator("flip", shard.index))
@@ -152,8 +151,7 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> U
         attempted -= in_time.total
         begin_s += limit
     # the submissions of users who were answered; users begin at uniform times within the window
-    window = config.start_window_s
-    start = GridLaw.of(lambda t: np.minimum(t / window, 1.0), step_s, cells, up)
+    start = GridLaw.of(lambda t: np.minimum(t / config.start_window_s, 1.0), step_s, cells, up)
     return UserLaw(sent + answered.total * LABEL, answered.after(leg).weighted(delivered).after(start))
 
 
@@ -228,8 +226,7 @@ def _coalitions(delta: float) -> Iterator[GrowthFigure]:
             most = most_of_any(clusters, size, share, delta)
             yield figure("members_worst_cluster", size, "exact", most_of(clusters, size, share, 0.5))
             yield figure("members_no_cluster_has_more", size, "union bound", most)
-            epsilon = unasked_epsilon(size, FLIP_PROB, 1.0, most, delta)
-            yield figure("epsilon_unasked", size, "upper bound", epsilon)
+            yield figure("epsilon_unasked", size, "upper bound", unasked_epsilon(size, FLIP_PROB, 1.0, most, delta))
             reached = -math.expm1((size - 1) * math.log1p(-share / size))  # E[1 - (1-1/s)^c], c ~ Bin(s-1, share)
             yield figure("users_asked", size, "expected", USERS * (1.0 - share) * reached)
 

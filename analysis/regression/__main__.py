@@ -87,14 +87,13 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
     tasks = [RegressionTask(ON_LAW, epsilon, HETEROGENEITY, replicates, methods) for epsilon in epsilons]
     tasks += [RegressionTask(ON_SPREAD, 1.0, h, replicates, methods) for h in spreads]
     tasks += [RegressionTask(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
-    measured = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks)))
-    rows = pd.concat([measured, pd.DataFrame(itertools.chain(*map(_constant_rows, tasks)))], ignore_index=True)
+    rows = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks), *map(_constant_rows, tasks)))
     # ε = 1 on the law is a point of both panels
     shared = rows[(rows["panel"] == ON_LAW) & (rows["epsilon"] == 1.0)]
     rows = pd.concat([rows, shared.assign(panel=ON_SPREAD)], ignore_index=True)
     frame.rows(rows, name=NAME, seed=SEED, replicates=replicates)
-    keys = ("panel", "method", "epsilon", "heterogeneity")
-    table = means(rows, keys, "value", ("epsilon_upper", "epsilon_local", "label_variance", "floor"))
+    worst = ("epsilon_upper", "epsilon_local", "label_variance", "floor")
+    table = means(rows, ("panel", "method", "epsilon", "heterogeneity"), "value", worst)
     losses = itertools.chain(*itertools.starmap(_losses, itertools.product(PRIORS, loss_epsilons)))
     return [
         frame.table("losses.csv", losses),

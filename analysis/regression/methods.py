@@ -58,8 +58,7 @@ class RegressionUsers:
     def label_variance(self) -> float:
         """The mean squared distance of users' labels from the mean label of their cluster."""
         y, cluster = self.values[self.population.labels], self.cluster
-        sizes = np.bincount(cluster)
-        means = np.bincount(cluster, weights=y) / sizes
+        means = np.bincount(cluster, weights=y) / np.bincount(cluster)
         return float(np.mean((y - means[cluster]) ** 2))
 
 
@@ -195,8 +194,9 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
         user, prior = np.flatnonzero(~pays), prior_of(answers, response)
     local = kind(epsilon, values, prior)
     payload, numbers = local.randomize(people.population.labels[user], streams.generator("flip")), _numbers(local, base)
-    noise_variance = _noise_variance(local, numbers)
-    return Released(user, numbers[payload], noise_variance, epsilon=epsilon, epsilon_local=local.local_epsilon)
+    return Released(
+        user, numbers[payload], _noise_variance(local, numbers), epsilon=epsilon, epsilon_local=local.local_epsilon
+    )
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
@@ -207,8 +207,7 @@ def _numbers(noise: ValueMessage, base: str) -> Floats:
 
 def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
     """The variance of a number given the label that it stands for, averaged over labels by the public prior."""
-    means = noise.law @ numbers
-    return float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - means**2))
+    return float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - (noise.law @ numbers) ** 2))
 
 
 @lru_cache(maxsize=4096)
@@ -249,9 +248,8 @@ def learned(method: str, people: RegressionUsers, released: Released) -> Callabl
     features, cluster = people.population.features, people.cluster
     spread = features.std(axis=0)
     if method.endswith(KNOWING):
-        sizes = np.bincount(cluster)[:, None]
         sums = np.stack([np.bincount(cluster, weights=column) for column in features.T], axis=1)
-        features = (sums / sizes)[cluster]
+        features = (sums / np.bincount(cluster)[:, None])[cluster]
     span = float(people.values[-1] - people.values[0])
     return ridge(features[released.user], released.value, released.noise, span, spread)
 

@@ -211,9 +211,9 @@ def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
                             ("importance", "skew", "importance Σ αⁱ: α")):  # fmt: skip
         for data in points.loc[points["study"] == study, "data"].unique():
             part = points[(points["study"] == study) & (points["data"] == data)]
-            lines = curves(part, x, "auc", "method", (OVERSPENT,))
             title = data if study == "epsilon" else f"{data}, ε = 1"
-            panels.append(Panel(label, "test AUC", lines, log_x=study != "importance", log_y=False, title=title))
+            panels.append(Panel(label, "test AUC", curves(part, x, "auc", "method", (OVERSPENT,)),
+                                log_x=study != "importance", log_y=False, title=title))  # fmt: skip
     note = (
         f"{replicates} splits a point, bands: 95% intervals. A whole row is protected (example adjacency).\n"
         "n = 3,000, 100 components, K = 5 where it is not the axis. Importance, norms and λ come\n"

@@ -277,8 +277,7 @@ class PCL2b(CellClassifier):
     def _share(self, points: Floats) -> Floats:
         cells = self.partition_.cells(points)
         counts = self.all_.at(cells)
-        ones = np.minimum(self.ones_.at(cells), counts)
-        return ones / np.where(counts > 0.0, counts, 1.0)
+        return np.minimum(self.ones_.at(cells), counts) / np.where(counts > 0.0, counts, 1.0)
 
     @property
     def released_cells(self) -> int:

@@ -69,8 +69,7 @@ class Cubes:
 
     def edges(self) -> Floats:
         """The boundaries (per_axis + 1,) of the cubes along one axis of the unit cube, from 0 to 1."""
-        inner = self.offset + self.side * np.arange(1, self.per_axis)
-        return np.concatenate([[0.0], inner, [1.0]])
+        return np.concatenate([[0.0], self.offset + self.side * np.arange(1, self.per_axis), [1.0]])
 
 
 @dataclass(frozen=True, eq=False)

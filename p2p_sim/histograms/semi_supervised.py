@@ -115,8 +115,7 @@ class IntervalNet:
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
         """The number of points (n, 1) with labels (n,) that each interval gets wrong, (C(C-1)/2,)."""
-        signed = 1 - 2 * labels.astype(np.int64)
-        beyond = _wrong_from(points[:, 0], signed, self.cuts)
+        beyond = _wrong_from(points[:, 0], 1 - 2 * labels.astype(np.int64), self.cuts)
         return np.asarray(beyond[self.low] - beyond[self.high] + int(labels.sum()))
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:

@@ -100,8 +100,10 @@ def peer_law(n: int, alpha: float, label: int) -> Law:
 
     label: the label of the target, user 0; the other n - 1 users hold label 0.
     """
-    keys = itertools.product(range(n), range(2))
-    return {(source, bit): (1.0 - alpha if bit == label * (source == 0) else alpha) / n for source, bit in keys}
+    return {
+        (source, bit): (1.0 - alpha if bit == label * (source == 0) else alpha) / n
+        for source, bit in itertools.product(range(n), range(2))
+    }
 
 
 def silent_law(theta: float, alpha: float, label: int) -> Law:

@@ -126,8 +126,7 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
                 sum(max(0.0, p - math.exp(epsilon) * q) for p, q in zip(first, second, strict=True))
                 for first, second in (laws, laws[::-1])
             )
-            where = {"epsilon": epsilon, "delta": delta, "left": counts[0], "right": counts[1]}
-            yield at_most(delta, true, None, sum(counts), **where)
+            yield at_most(delta, true, None, sum(counts), epsilon=epsilon, delta=delta, left=counts[0], right=counts[1])
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
