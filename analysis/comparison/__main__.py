@@ -59,28 +59,28 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     for epsilon in epsilons:
         rng, seed = streams.generator(f"models at {epsilon:g}"), streams.integer_seed(f"votes at {epsilon:g}")
         settings: dict[str, Any] = {"l2": PENALTY, "norm_bound": LONGEST, "tight": True, "random_state": rng}
-        models = {PLR: PrivateLogisticRegression(epsilon, **settings), STACKING: SampleStacking(epsilon, 5, **settings)}
-        for name, model in models.items():
-            model.fit(scaling.apply(people.features), people.labels)
-            rows.append(_row(name, epsilon, replicate, _accuracy(people, model, scaling.apply)))
+        models: dict[str, tuple[ClassifierMixin, Transform]] = {
+            PLR: (PrivateLogisticRegression(epsilon, **settings), scaling.apply),
+            STACKING: (SampleStacking(epsilon, 5, **settings), scaling.apply),
+        }
         if histogram:
-            votes = LabelPrivateHistogram(epsilon, random_state=seed).fit(cube(people.features), people.labels)
-            rows.append(_row(HISTOGRAM, epsilon, replicate, _accuracy(people, votes, cube)))
+            models[HISTOGRAM] = (LabelPrivateHistogram(epsilon, random_state=seed), cube)
+        # the columns of a sweep's row; all models have pure ε
+        for name, (model, transform) in models.items():
+            model.fit(transform(people.features), people.labels)
+            rows.append(
+                {
+                    "scenario": f"{name} at {epsilon:g}",
+                    "mechanism": name,
+                    "mechanism.target_epsilon": epsilon,
+                    "replicate": replicate,
+                    "error_rate": 1.0 - _accuracy(people, model, transform),
+                    "epsilon_upper": epsilon,
+                    "delta": 0.0,
+                    "trust": "organisation" if name == STACKING else "curator",
+                }
+            )
     return rows
-
-
-def _row(name: str, epsilon: float, replicate: int, accuracy: float) -> dict[str, float | str]:
-    """The result of a model, with the columns of a sweep's row; all three models have pure ε."""
-    return {
-        "scenario": f"{name} at {epsilon:g}",
-        "mechanism": name,
-        "mechanism.target_epsilon": epsilon,
-        "replicate": replicate,
-        "error_rate": 1.0 - accuracy,
-        "epsilon_upper": epsilon,
-        "delta": 0.0,
-        "trust": "organisation" if name == STACKING else "curator",
-    }
 
 
 def _accuracy(people: Population, model: ClassifierMixin, transform: Transform) -> float:

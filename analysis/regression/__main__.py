@@ -87,7 +87,8 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
     tasks = [RegressionTask(ON_LAW, epsilon, HETEROGENEITY, replicates, methods) for epsilon in epsilons]
     tasks += [RegressionTask(ON_SPREAD, 1.0, h, replicates, methods) for h in spreads]
     tasks += [RegressionTask(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
-    rows = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks), *map(_constant_rows, tasks)))
+    rows = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks)))
+    rows = rows.iloc[np.argsort(rows["method"] == CONSTANT, kind="stable")]  # the rows of this method come last
     # ε = 1 on the law is a point of both panels
     shared = rows[(rows["panel"] == ON_LAW) & (rows["epsilon"] == 1.0)]
     rows = pd.concat([rows, shared.assign(panel=ON_SPREAD)], ignore_index=True)
@@ -104,16 +105,21 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
 
 
 def point_rows(task: RegressionTask) -> list[dict[str, object]]:
-    """A row for each replicate of one point and each method, and for the same learner without privacy."""
+    """A row for each replicate of one point and each method, for the same learner without privacy, and for a learner
+    who always predicts the mean of all true labels.
+    """
     rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
         streams = Streams(SEED, replicate)
         people = (law or Diabetes()).draw(streams)
-        common = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity,
-                  "replicate": replicate, "label_variance": people.label_variance}  # fmt: skip
+        point = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity,
+                 "replicate": replicate}  # fmt: skip
+        common = point | {"label_variance": people.label_variance}
         # excess risk where the law is known, else the root of the mean squared test error
         form = math.sqrt if law is None else float
         rows.append(common | {"method": NONPRIVATE, "value": form(risk(without_privacy(people), people))})
+        mean = people.values[people.population.labels].mean()
+        rows.append(point | {"method": CONSTANT, "value": form(np.mean((mean - people.target) ** 2))})
         floor = None if law is None else floor_of(law)
         for method in task.methods:
             released = release(method, people, task.epsilon, DELTA[task.panel], streams)
@@ -123,19 +129,6 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
                 "floor": floor if has_floor else None, "epsilon_upper": released.epsilon,
                 "epsilon_local": released.epsilon_local,
             })  # fmt: skip
-    return rows
-
-
-def _constant_rows(task: RegressionTask) -> list[dict[str, object]]:
-    """A row for each replicate of one point and a learner who always predicts the mean of all true labels."""
-    rows, law = list[dict[str, object]](), task.law
-    for replicate in range(task.replicates):
-        people = (law or Diabetes()).draw(Streams(SEED, replicate))
-        mean = people.values[people.population.labels].mean()
-        value = float(np.mean((mean - people.target) ** 2))
-        point = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity}
-        value = math.sqrt(value) if law is None else value
-        rows.append(point | {"replicate": replicate, "method": CONSTANT, "value": value})
     return rows
 
 

@@ -84,20 +84,19 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
         offset: added to the claimed lower bound τ of q̃, for a control.
     """
     rng = np.random.default_rng(6)
-    for classes in (2, 3, 5, 10, 50):
-        for fraction in (1e-6, 0.1, 0.5, 0.999, 1.0):
-            tau = fraction / classes
-            for scale in (0.0, 1e-3, 0.1, 1.0, 100.0):
-                share = np.array(distributions(classes))
-                noise = scale * rng.laplace(size=(100, len(share), classes))
-                q = released_distribution(share, noise, tau).reshape(-1, classes)
-                where = {"K": float(classes), "tau": tau, "noise": scale}
-                yield at_least(tau + offset, float(q.min()), classes, **where, quantity=0)
-                yield at_most(1.0, float(q.max()), None, classes, **where, quantity=1)
-                yield at_most(1.0, float(np.abs(q.sum(axis=1)).max()), None, classes, **where, quantity=2)
-                yield at_least(1.0, float(np.abs(q.sum(axis=1)).min()), classes, **where, quantity=3)
-                least = np.linalg.svd(randomisation_matrix(q[0], 0.99), compute_uv=False)[-1]
-                yield at_least(0.01 / math.sqrt(2.0 * classes), float(least), classes, **where, quantity=4)
+    for classes, fraction, scale in itertools.product(
+        (2, 3, 5, 10, 50), (1e-6, 0.1, 0.5, 0.999, 1.0), (0.0, 1e-3, 0.1, 1.0, 100.0)
+    ):
+        share, tau = np.array(distributions(classes)), fraction / classes
+        noise = scale * rng.laplace(size=(100, len(share), classes))
+        q = released_distribution(share, noise, tau).reshape(-1, classes)
+        where = {"K": float(classes), "tau": tau, "noise": scale}
+        yield at_least(tau + offset, float(q.min()), classes, **where, quantity=0)
+        yield at_most(1.0, float(q.max()), None, classes, **where, quantity=1)
+        yield at_most(1.0, float(np.abs(q.sum(axis=1)).max()), None, classes, **where, quantity=2)
+        yield at_least(1.0, float(np.abs(q.sum(axis=1)).min()), classes, **where, quantity=3)
+        least = np.linalg.svd(randomisation_matrix(q[0], 0.99), compute_uv=False)[-1]
+        yield at_least(0.01 / math.sqrt(2.0 * classes), float(least), classes, **where, quantity=4)
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
@@ -120,11 +119,10 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
     Args:
         leading: the numerator of Theorem 2's factor as a function of K; 1 by the sharp form of Lemma 2.
     """
-    for classes in (2, 5, 10, 20, 50, 100):
-        for epsilon in (0.01, 0.1, 0.5, 0.99):
-            beta = classes / (classes - 1 + math.exp(epsilon))
-            factor = leading(classes) / (1.0 - beta)
-            yield at_most(4.0 * classes / epsilon, factor, None, classes, K=classes, epsilon=epsilon, beta=beta)
+    for classes, epsilon in itertools.product((2, 5, 10, 20, 50, 100), (0.01, 0.1, 0.5, 0.99)):
+        beta = classes / (classes - 1 + math.exp(epsilon))
+        factor = leading(classes) / (1.0 - beta)
+        yield at_most(4.0 * classes / epsilon, factor, None, classes, K=classes, epsilon=epsilon, beta=beta)
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
@@ -132,17 +130,14 @@ def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
 
     The error of the quadrature is taken as three times the difference from a coarser quadrature.
     """
-    for classes, n, fine, coarse in ((2, 2, 200, 140), (2, 4, 120, 80), (3, 2, 32, 22), (3, 3, 28, 20)):
-        for phi in (0.01, 0.1, 0.3):
-            for epsilon in (0.1, 0.5, 2.0):
-                lam = 1.0 / (1.0 + math.expm1(epsilon) * phi)
-                values = [
-                    label_epsilon(n, classes, phi, laplace_nodes(classes, 1.0 / (epsilon * n), count), lam)
-                    for count in (fine, coarse)
-                ]
-                error = 3.0 * abs(values[0] - values[1])
-                low, high = values[0] - error, values[0] + error
-                yield at_most(constant * epsilon, low, high, n, K=classes, n=n, phi=phi, epsilon=epsilon)
+    clusters = ((2, 2, (200, 140)), (2, 4, (120, 80)), (3, 2, (32, 22)), (3, 3, (28, 20)))  # K, n, fine and coarse
+    for (classes, n, counts), phi, epsilon in itertools.product(clusters, (0.01, 0.1, 0.3), (0.1, 0.5, 2.0)):
+        lam = 1.0 / (1.0 + math.expm1(epsilon) * phi)
+        fine, coarse = (
+            label_epsilon(n, classes, phi, laplace_nodes(classes, 1.0 / (epsilon * n), count), lam) for count in counts
+        )
+        error = 3.0 * abs(fine - coarse)
+        yield at_most(constant * epsilon, fine - error, fine + error, n, K=classes, n=n, phi=phi, epsilon=epsilon)
 
 
 CLAIMS = (

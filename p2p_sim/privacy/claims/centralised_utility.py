@@ -28,22 +28,24 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
     Args:
         bound: the claimed bound as a function of K, τ, σ and s.
     """
-    for classes, size, fine, coarse in ((2, 1, 200, 140), (2, 10, 200, 140), (3, 1, 30, 21), (3, 6, 30, 21)):
-        for fraction, scale in itertools.product((0.0, 0.1, 0.9), (0.01, 0.1, 1.0, 10.0)):
-            tau = fraction / classes
-            for counts in itertools.combinations_with_replacement(range(classes), size):
-                share = shares(counts, classes)
-                if np.any(np.diff(share) > 0):  # up to the order of the labels
-                    continue
-                values = []
-                for count in (fine, coarse):
-                    q = released_distribution(share, laplace_nodes(classes, scale / size, count), tau)
-                    values.append(float(np.abs(q - share).sum(axis=1).mean()))
-                error = 3.0 * abs(values[0] - values[1])
-                yield at_most(
-                    bound(classes, tau, scale, size), max(values[0] - error, 0.0), values[0] + error, classes * size,
-                    K=classes, s=size, tau=tau, sigma=scale, largest_share=float(share.max()),
-                )  # fmt: skip
+    clusters = ((2, 1, (200, 140)), (2, 10, (200, 140)), (3, 1, (30, 21)), (3, 6, (30, 21)))  # K, s, fine and coarse
+    for (classes, size, counts), fraction, scale in itertools.product(
+        clusters, (0.0, 0.1, 0.9), (0.01, 0.1, 1.0, 10.0)
+    ):
+        tau = fraction / classes
+        for labels in itertools.combinations_with_replacement(range(classes), size):
+            share = shares(labels, classes)
+            if np.any(np.diff(share) > 0):  # up to the order of the labels
+                continue
+            released = (
+                released_distribution(share, laplace_nodes(classes, scale / size, count), tau) for count in counts
+            )
+            fine, coarse = (float(np.abs(q - share).sum(axis=1).mean()) for q in released)
+            error = 3.0 * abs(fine - coarse)
+            yield at_most(
+                bound(classes, tau, scale, size), max(fine - error, 0.0), fine + error, classes * size, K=classes,
+                s=size, tau=tau, sigma=scale, largest_share=float(share.max()),
+            )  # fmt: skip
 
 
 class ModifiedRisk(NamedTuple):
@@ -90,19 +92,20 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     losses = [np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), rng.uniform(size=(2, 2))]
     for n, scale, tau in itertools.product((1, 2, 5), (0.1, 1.0), (0.05, 0.499)):
         noise = laplace_nodes(2, scale / n, 24)
-        for positive, loss in itertools.product(((0.0, 0.0), (0.2, 0.8), (0.0, 1.0)), losses):
-            for beta, lam in ((0.0, 0.5), (0.9, 0.2), (0.999, 0.0), (0.3, 0.99)):
-                # the two risks; their difference is reduced by what rounding may add to it
-                at_beta, at_lam = (
-                    modified_risk(n, positive, loss, beta=beta, lam=rate, threshold=tau, noise=noise)
-                    for rate in (beta, lam)
-                )
-                phi, psi = abs(positive[0] - positive[1]), at_beta.distortion
-                claimed = factor * at_beta.largest_loss * abs(beta - lam) * (phi + psi)
-                yield at_most(
-                    claimed, abs(at_beta.risk - at_lam.risk) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam,
-                    sigma=scale, tau=tau, phi=phi, psi=psi,
-                )  # fmt: skip
+        for positive, loss, (beta, lam) in itertools.product(
+            ((0.0, 0.0), (0.2, 0.8), (0.0, 1.0)), losses, ((0.0, 0.5), (0.9, 0.2), (0.999, 0.0), (0.3, 0.99))
+        ):
+            # the two risks; their difference is reduced by what rounding may add to it
+            at_beta, at_lam = (
+                modified_risk(n, positive, loss, beta=beta, lam=rate, threshold=tau, noise=noise)
+                for rate in (beta, lam)
+            )
+            phi, psi = abs(positive[0] - positive[1]), at_beta.distortion
+            claimed = factor * at_beta.largest_loss * abs(beta - lam) * (phi + psi)
+            yield at_most(
+                claimed, abs(at_beta.risk - at_lam.risk) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam,
+                sigma=scale, tau=tau, phi=phi, psi=psi,
+            )  # fmt: skip
 
 
 def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
