@@ -39,7 +39,7 @@ class Shown(Sent):
     of a protocol that did not arrive, whose label is unknown.
     """
 
-    types = (*Sent.types, np.int64, np.int64)
+    types = (*Sent.types, np.int64, np.int64)  # type: ignore[assignment]
     how: Integers
     label: Integers
 
