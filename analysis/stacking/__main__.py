@@ -54,8 +54,6 @@ DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
 TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
 KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
 Line = dict[str, object]
-Chosen = dict[str, dict[str, dict[str, float]]]
-"""λ by data, ε and method."""
 
 
 def main(frame: Frame, replicates: int = 30) -> list[Path]:
@@ -79,7 +77,7 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
         benchmarks, groups = [mnist(frame.data_dir), news20(frame.data_dir)], [branches(0), hospitals]
         trials = [branches(1), Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)]
     parts: list[list[Line]] = []
-    chosen: Chosen = {}
+    chosen: dict[str, dict[str, dict[str, float]]] = {}  # λ by data, ε and method
     # λ first, on rows that are not scored, then the replicates
     for benchmark in benchmarks:
         chosen[benchmark.name] = _tune(frame, benchmark)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from analysis.stacking.organisation_data import Benchmark, OrganisationsData, Rows, Split
+from analysis.stacking.organisation_data import Benchmark, Floats, OrganisationsData, Rows, Split
 from p2p_sim.base import Streams
 from p2p_sim.stacking import (
     Combiner,
@@ -20,7 +20,6 @@ from p2p_sim.stacking import (
     pphtl,
 )
 
-Floats = NDArray[np.float64]
 COMBINERS = get_args(Combiner)
 OVERSPENT = "PST-F(U), Kε spent"
 METHODS = ("PLR", "PLR(W)", "PST-S", "PST-F(U)", "PST-F(W)", "PST-F(W), no high level", OVERSPENT)

@@ -290,10 +290,6 @@ def _messages(network: ObservedNetwork, users: Integers) -> Shown:
     return Shown(**(vars(sent) | positions), how=how, label=label)
 
 
-Flight = tuple[int, float, float, float, float]
-"""The kind of a message (0: it failed), the point (x, y) where it began, and the point (x, y) where it is."""
-
-
 def doing(film: Film, at_s: float) -> Integers:
     """What each user of a film had last done by a moment in seconds (u,): a key of `story.DID`."""
     network, fates, users = film.network, film.fates, film.users
@@ -304,8 +300,11 @@ def doing(film: Film, at_s: float) -> Integers:
     return state
 
 
-def flying(film: Film, at_s: float) -> list[Flight]:
-    """The messages on their way at a moment in seconds; a failed message remains, as a cross, for a 50th of the run."""
+def flying(film: Film, at_s: float) -> list[tuple[int, float, float, float, float]]:
+    """The messages on their way at a moment in seconds: kind, the point (x, y) where it began, and where it is now.
+
+    The kind is 0 for a failed message, which remains where it failed for a 50th of the run.
+    """
     m, linger = film.messages, film.end_s / 50.0
     drawn = (m.sender >= LEARNER) & (m.receiver >= LEARNER) & (m.sent_s <= at_s)
     failed = m.how <= OFFLINE
