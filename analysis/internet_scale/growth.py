@@ -202,7 +202,7 @@ def _learner(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
-    """Yield the smallest cluster that has (ε, δ), and the mean of random cluster sizes that are at least as large."""
+    """Yield the smallest cluster size that has (ε, δ), and the mean size at which random clusters are that large."""
     for (alpha, rate), target in product(NOISES, TARGETS):
         figure = partial(GrowthFigure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
         size = _smallest(alpha, rate, target, delta)

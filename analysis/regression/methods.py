@@ -256,9 +256,8 @@ def learned(method: str, people: RegressionUsers, released: Released) -> Callabl
 
 def without_privacy(people: RegressionUsers) -> Callable[[Floats], Floats]:
     """The prediction, a function of features, that ridge regression makes of the true labels of all users."""
-    span = float(people.values[-1] - people.values[0])
-    features = people.population.features.astype(np.float64)
-    return ridge(features, people.values[people.population.labels], 0.0, span, features.std(axis=0))
+    features, values = people.population.features.astype(np.float64), people.values[people.population.labels]
+    return ridge(features, values, 0.0, float(people.values[-1] - people.values[0]), features.std(axis=0))
 
 
 def risk(prediction: Callable[[Floats], Floats], people: RegressionUsers) -> float:
