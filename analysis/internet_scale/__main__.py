@@ -7,7 +7,6 @@ among 10⁸ users, they are compared with both.
 
 import math
 import tracemalloc
-from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -249,7 +248,8 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
         for basis in ("shard by shard", "in one piece"):
             tracemalloc.start()
             if basis == "shard by shard":
-                deque(arrivals(str(network), sizes[-1], 0), maxlen=0)  # nothing is kept
+                for _ in arrivals(str(network), sizes[-1], 0):
+                    pass
             else:
                 _in_one_piece(str(network), sizes[-1])
             peak = tracemalloc.get_traced_memory()[1]
