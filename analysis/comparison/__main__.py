@@ -1,10 +1,11 @@
-"""Every mechanism at equal (ε, δ), by whom it needs to trust: the figure at the top of the README.
+"""The accuracy of every mechanism at equal (ε, δ), grouped by whom users must trust: the README's first figure.
 
-Run as `python -m analysis.comparison --data-dir DIR`; interrupted, it goes on where it stopped.
+Run as `python -m analysis.comparison --data-dir DIR`. A run that was interrupted goes on where it stopped.
 """
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,28 +29,27 @@ Floats = NDArray[np.float64]
 Transform = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 PLR, STACKING, HISTOGRAM = "private logistic regression", "private stacking, 5 parts", "private histogram"
 LONGEST = 1.5 * 2**0.5
-"""Rows are centred and scaled to root mean square norm 1, a constant 1 is appended; longer ones than this are cut."""
+"""The largest norm of a row; longer rows are shortened to it. Before, rows are centred, scaled to root mean square norm
+1, and get a constant feature 1."""
 PENALTY = 1e-3
 """λ of every logistic model."""
-
-
 Task = tuple[dict[str, Any], list[float], int, Path | None]
-"""The tree of a scenario (users and seed), pure ε of each model, the replicate, and where data files are."""
+"""The tree of a scenario (its users and seed are used), the pure ε, the replicate, and the folder of data files."""
 
 
 def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
-    """Accuracy of each private model in one replicate, a row for each ε.
+    """The accuracy of each private model in one replicate, a row for each model and ε.
 
-    Features are public, as for all other mechanisms: they may be scaled by what is seen of them, and ε counts labels.
+    Features are public, as for all other mechanisms: they are scaled by what they are, and ε protects labels.
 
     Args:
-        task: what is learned from. histogram: whether the features are few enough for cells.
+        task: users, ε and replicate, as in `Task`. histogram: whether the private histogram is among the models.
     """
     tree, epsilons, replicate, data_dir = task
     scenario, rows = Scenario.from_tree(tree), list[dict[str, float | str]]()
     people = Replicate(scenario, replicate, data_dir).people()
     scaling, streams = Scaling.of(people.features, 1.0), Streams(scenario.seed, replicate)
-    # cells divide [0, 1]^d, into which what is public of the features moves them
+    # the histogram's cells divide [0, 1]^d, to which features are moved by their public ranges
     low, high = people.features.min(axis=0), people.features.max(axis=0)
     span = np.where(high > low, high - low, 1.0)
 
@@ -59,32 +59,32 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     for epsilon in epsilons:
         rng, seed = streams.generator(f"models at {epsilon:g}"), streams.integer_seed(f"votes at {epsilon:g}")
         settings: dict[str, Any] = {"l2": PENALTY, "norm_bound": LONGEST, "tight": True, "random_state": rng}
-        models = {PLR: PrivateLogisticRegression(epsilon, **settings), STACKING: SampleStacking(epsilon, 5, **settings)}
-        for name, model in models.items():
-            model.fit(scaling.apply(people.features), people.labels)
-            rows.append(_row(name, epsilon, replicate, _accuracy(people, model, scaling.apply)))
+        models: dict[str, tuple[ClassifierMixin, Transform]] = {
+            PLR: (PrivateLogisticRegression(epsilon, **settings), scaling.apply),
+            STACKING: (SampleStacking(epsilon, 5, **settings), scaling.apply),
+        }
         if histogram:
-            votes = LabelPrivateHistogram(epsilon, random_state=seed).fit(cube(people.features), people.labels)
-            rows.append(_row(HISTOGRAM, epsilon, replicate, _accuracy(people, votes, cube)))
+            models[HISTOGRAM] = (LabelPrivateHistogram(epsilon, random_state=seed), cube)
+        # the columns of a sweep's row; all models have pure ε
+        for name, (model, transform) in models.items():
+            model.fit(transform(people.features), people.labels)
+            rows.append(
+                {
+                    "scenario": f"{name} at {epsilon:g}",
+                    "mechanism": name,
+                    "mechanism.target_epsilon": epsilon,
+                    "replicate": replicate,
+                    "error_rate": 1.0 - _accuracy(people, model, transform),
+                    "epsilon_upper": epsilon,
+                    "delta": 0.0,
+                    "trust": "organisation" if name == STACKING else "curator",
+                }
+            )
     return rows
 
 
-def _row(name: str, epsilon: float, replicate: int, accuracy: float) -> dict[str, float | str]:
-    """The result of a model with the columns of a sweep's row; all three models take pure ε."""
-    return {
-        "scenario": f"{name} at {epsilon:g}",
-        "mechanism": name,
-        "mechanism.target_epsilon": epsilon,
-        "replicate": replicate,
-        "error_rate": 1.0 - accuracy,
-        "epsilon_upper": epsilon,
-        "delta": 0.0,
-        "trust": "organisation" if name == STACKING else "curator",
-    }
-
-
 def _accuracy(people: Population, model: ClassifierMixin, transform: Transform) -> float:
-    """Share of right answers: exact where the law is known, else on the holdout."""
+    """The share of right predictions: exact if the users' law is known, else on held-out users."""
     if people.law is not None:
         guess = model.predict(transform(people.law.points)).astype(int)
         return float(people.law.mass @ people.law.label_distribution[np.arange(len(guess)), guess])
@@ -113,20 +113,19 @@ TRUST = {
     "trust one's own organisation": (STACKING,),
     "trust a curator with all labels": ("DP-SGD", "ClusterRR", PLR, HISTOGRAM),
 }
-"""Who sees true labels, or noisy ones with their owner, and must not tell."""
+"""Mechanisms by whom users must trust: who sees true labels, or sees whose noisy label each is."""
 TWO_CLASSES = ("even-odd", "adult", "synthetic")
 REDUCED = {
     "digits": ("replicates=2", "clusters.count=4"),
     "synthetic": ("replicates=2", "population.users=2000"),
 }
-"""What a test runs: two panels, and what it changes."""
+"""The panels of a small study, and its changes to their scenarios."""
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compares the mechanisms on all data sets; writes figure and table, returns the files."""
+    """Compare the mechanisms on all data sets; write figure and table; return both files."""
     tables = {name: _panel(name, frame) for name in (REDUCED if frame.small else PANELS)}
-    # a mechanism has one colour in all panels, by the text of its line
     lines = [
         Panel("target ε", "accuracy relative to no privacy", lines, log_y=False, title=PANELS[name])
         for name, table in tables.items()
@@ -146,7 +145,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of a panel: of a sweep, and of the models where there are two classes."""
+    """The points of a panel: of its sweep, and of the private models if there are two classes."""
     swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
     table = swept.points
     if name not in TWO_CLASSES:
@@ -154,8 +153,7 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
     once = swept.rows.drop_duplicates("replicate").set_index("replicate")["nonprivate_error_rate"]
     tree = swept.plan.base.model_dump(mode="json")
     tasks = [(tree, sorted(table[EPSILON].unique()), replicate, frame.data_dir) for replicate in once.index]
-    parts = frame.each(partial(model_rows, histogram=name == "synthetic"), tasks)
-    rows = pd.DataFrame([row for part in parts for row in part])
+    rows = pd.DataFrame(chain(*frame.each(partial(model_rows, histogram=name == "synthetic"), tasks)))
     rows["nonprivate_error_rate"] = rows["replicate"].map(once)
     rows.to_parquet(frame.out / name / "models.parquet", index=False)
     return pd.concat([table, points(rows, ("mechanism", EPSILON))], ignore_index=True)

@@ -1,7 +1,8 @@
-"""What the exchange costs and gives for 10⁹ users: `python -m analysis.internet_scale`, 3 CPU minutes.
+"""Messages, arrival times and privacy of the exchange among up to 10⁹ users: `python -m analysis.internet_scale`.
 
-Runs up to 10⁶ users are measured and extrapolated by fits; beside them stand the exact laws, which need no fit. What
-`analysis.internet_scale.beyond` counted among 10⁸ users is held against both, where it lies in the same place.
+It takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate them. The exact laws, which need no
+fit, are computed for the same numbers of users. If the output folder has the counts of `analysis.internet_scale.beyond`
+among 10⁸ users, they are compared with both.
 """
 
 import math
@@ -42,29 +43,30 @@ from p2p_sim.population import Population
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000
-"""Studies drawn from the exact law, to see how often a fit's interval holds."""
+"""The number of studies that are drawn from the exact law, to count how often a fit's interval holds the truth."""
 BIG_HEADER = 4096
-"""Bytes beside the label, if every submission opens a connection of its own: an assumption."""
+"""Bytes of a submission beside its label, if every submission opens a connection of its own: an assumption."""
 DECADES = tuple(10**power for power in range(3, 10))
 LEVELS = (0.025, 0.975)
 BEYOND = "10⁸ users run"
-
-
 CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * share:g}_s" for share in SHARES))
+"""Measured figures whose expected value does not depend on the number of users."""
 
 
 def main(
     frame: Frame, sizes: Sequence[int] = SIZES, replicates: int = REPLICATES, studies: int = STUDIES
 ) -> list[Path]:
-    """Measures time, memory and figures as n grows, fits laws and extrapolates them; returns the files written.
+    """Run the exchange for several numbers n of users, fit and extrapolate its figures; return the files written.
 
     Args:
-        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: of each.
-        studies: how many are drawn from the law, to see how often the fits' intervals hold.
+        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000.
+        replicates: how many at each n.
+        studies: how many are drawn from the exact law, to count how often a fit's interval holds the truth.
     """
-    run((next(iter(NETWORKS)), CLUSTER, 0))  # imports and caches
+    run((next(iter(NETWORKS)), CLUSTER, 0))  # so that no measured time has the costs of imports and caches
     tasks = [
-        (network, users, 1000 * (index + 1) + replicate)  # of its own: the shards of a smaller run would be the same
+        # each n has replicate numbers of its own; else its first shards would be those of a smaller n
+        (network, users, 1000 * (index + 1) + replicate)
         for network in NETWORKS
         for index, users in enumerate(sizes)
         for replicate in range(replicates)
@@ -94,14 +96,13 @@ def main(
 
 
 def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
-    """All figures about one network: measured, fitted and exact."""
-    figure = partial(GrowthFigure, "network", network)
+    """Yield all figures about one network: measured, fitted and exact."""
     sizes = sorted(rows["users"].unique().tolist())
     yield from _measured(network, rows, laws)
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
         yield from _exact(network, laws, size)
     yield from _totals(network, laws)
-    # fits to all sizes but the largest, which is then held against them, and to all
+    # fits to all sizes but the largest, which then tests them, and fits to all sizes
     for past in (sizes[:-1], sizes):
         every = (*sizes, *(size for size in DECADES if size > sizes[-1]))
         yield from _fits(network, rows[rows["users"].isin(past)], every, laws.late.arrival, studies)
@@ -109,11 +110,14 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
     for quantity in (name for name in (*CONSTANT, "last_s") if largest[name].nunique() > 1):
         expected = _expected(rows[rows["users"] < sizes[-1]], quantity, sizes[-1])
         share = float(np.mean([value in expected for value in largest[quantity]]))
-        yield figure(f"{quantity}_inside", sizes[-1], _fit(sizes[-2]), share, replicates=len(largest))
+        yield GrowthFigure(
+            "network", network, f"{quantity}_inside", at=sizes[-1], basis=_fit(sizes[-2]), value=share,
+            replicates=len(largest),
+        )  # fmt: skip
 
 
 def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
-    """Means over the replicates of each size, and the share of last arrivals within the law's 95%."""
+    """Yield means over the replicates of each n, and the share of last arrivals within the law's 95% interval."""
     figure = partial(GrowthFigure, "network", network)
     for size in sorted(rows["users"].unique().tolist()):
         part = rows[rows["users"] == size]
@@ -128,7 +132,10 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 
 
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
-    """What follows from the law of one user, between its roundings; intervals hold 95% of replicates."""
+    """Yield the figures of n users by the exact laws: between times rounded down and times rounded up.
+
+    Intervals of the last arrival and of the last departure from the learner's link hold 95% of replicates.
+    """
     early, late = laws.early.arrival, laws.late.arrival
     (low, high), figure = LEVELS, partial(GrowthFigure, "network", network)
     ends_of = {
@@ -141,7 +148,7 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
         yield figure(quantity, users, "law", sum(ends) / 2, low=min(ends), high=max(ends))
     middle = (early.last(users) + late.last(users)) / 2
     yield figure("last_s", users, "law", middle, low=early.last(users, low), high=late.last(users, high))
-    # the last submission leaves a link of so many bits a second and user
+    # when the last submission leaves the learner's link, which has `rate` bits a second for each user
     for rate in LINK_BPS:
         load = 8.0 * LABEL / rate
         first, last = early.served(users, load, low), late.served(users, load, high)
@@ -150,7 +157,7 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
 
 
 def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
-    """What 10⁹ users send, receive and lose together, by the law of times rounded up."""
+    """Yield what 10⁹ users send, receive and lose together, by the law of times rounded up."""
     sent, late = laws.late.bytes_per_user, laws.late.arrival
     totals = {
         "sent_gb": sent * USERS / 1e9,
@@ -167,9 +174,7 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
 def _fits(
     network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int
 ) -> Iterator[GrowthFigure]:
-    """Predictions of every size by what the runs so far show, and how often such a fit's interval holds the last
-    arrival.
-    """
+    """Yield predictions for each n by fits to smaller runs, and how often a fit's interval holds the last arrival."""
     largest = int(past["users"].max())
     for size in sizes:
         for quantity in (*CONSTANT, "last_s") if size > largest else ("last_s",):
@@ -194,10 +199,10 @@ def _fit(largest: int) -> str:
 
 
 def _expected(past: pd.DataFrame, quantity: str, users: int) -> Prediction:
-    """What one run with this many users should give, 95% prediction interval.
+    """The predicted value of a quantity in one further run among `users` users, with its 95% prediction interval.
 
-    Averages and quantiles are constant, and their variance falls as 1/n. The logarithm of the last arrival is linear in
-    the median of the largest of n normal numbers, as it would be if arrival times were log-normal.
+    Averages and quantiles are taken as constant, with a variance that falls as 1/n. The logarithm of the last arrival
+    is taken as linear in the median of the largest of n normal numbers, as if arrival times were log-normal.
     """
     n, values = past["users"].to_numpy(dtype=np.float64), past[quantity].to_numpy(dtype=np.float64)
     if quantity != "last_s":
@@ -212,12 +217,11 @@ def _last(n: Floats, values: Floats, users: int) -> Prediction:
 
 
 def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigure]:
-    """What was counted among 10⁸ users, and how probable an earlier last arrival was by the law."""
-    for line in counted.to_dict("records"):
-        network, users, value = line["setting"], line["n"], line["value"]
+    """Yield what was counted among 10⁸ users, and the probability of an earlier last arrival by the exact laws."""
+    for network, users, quantity, value in counted.itertuples(index=False, name=None):
         figure = partial(GrowthFigure, "network", network)
-        yield figure(line["quantity"], users, BEYOND, value, replicates=1)
-        if line["quantity"] == "last_s":
+        yield figure(quantity, users, BEYOND, value, replicates=1)
+        if quantity == "last_s":
             late, early = (each.arrival.last_level(users, value) for each in laws[network])
             yield figure("last_level", users, BEYOND, (early + late) / 2, low=early, high=late, replicates=1)
 
@@ -226,7 +230,7 @@ def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigu
 
 
 def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
-    """Processor time by n, that of a user fitted to the largest n as a constant, and memory at the largest."""
+    """Yield the processor's time by n, its extrapolation by a constant time per user, and memory at the largest n."""
     sizes = sorted(rows["users"].unique().tolist())
     for network, part in rows.groupby("network", sort=False):
         figure = partial(GrowthFigure, "cost", str(network))
@@ -241,37 +245,34 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
             e = predict(np.ones((len(past), 1)), past["cpu_s"] / past["users"], [1.0])
             value, low, high = (target * end for end in (e.value, e.low, e.high))
             yield figure("cpu_s", target, _fit(fitted[-1]), value, low=low, high=high, replicates=len(past))
-        for basis, exchange in (("shard by shard", _by_shards), ("in one piece", _in_one_piece)):
+        for basis in ("shard by shard", "in one piece"):
             tracemalloc.start()
-            exchange(str(network), sizes[-1])
+            if basis == "shard by shard":
+                for _ in arrivals(str(network), sizes[-1], 0):
+                    pass
+            else:
+                _in_one_piece(str(network), sizes[-1])
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             yield figure("peak_mib", sizes[-1], basis, peak / 2**20)
             yield figure("peak_bytes_per_user", sizes[-1], basis, peak / sizes[-1])
 
 
-def _by_shards(network: str, users: int) -> None:
-    """Run the exchange among n users shard by shard, keeping nothing, to measure its memory."""
-    for _ in arrivals(network, users, 0):
-        pass
-
-
 def _in_one_piece(network: str, users: int) -> None:
-    """Run the exchange among n users with everything kept that a row needs, to measure its memory."""
+    """Run the exchange among n users and keep everything that a row of a sweep needs, to measure its memory."""
     offsets = np.arange(0, users + 1, CLUSTER)
     everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
-    mechanism = LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events")
-    mechanism.run(everybody, NETWORKS[network], Streams(SEED, 0))
+    LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events").run(everybody, NETWORKS[network], Streams(SEED, 0))
 
 
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}
 
 
 def plot_network(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> None:
-    """The last arrival against n for each network, and bytes; bands hold 95% of replicates.
+    """Draw the last arrival by n for each network, and the bytes sent; bands hold 95% of replicates.
 
     Args:
-        table: the study's. rows: its replicates. path: where the figure goes.
+        table: all figures of the study. rows: its replicates. path: the file of the picture.
     """
     network = table[table["part"] == "network"]
     with drawing(path, 12.4, 4.6, panels=3) as (_, axes):
@@ -305,7 +306,7 @@ def _bytes(axes: Axes, rows: pd.DataFrame) -> None:
         part = rows[rows["quantity"] == quantity]
         line = part[part["basis"] == "law"].sort_values("at")
         axes.plot(line["at"], line["value"] * line["at"] / 1e9, color=COLOURS[index], label=f"{label}, exact mean")
-        for basis, marker in (("measured", MARKERS[index]), ("10⁸ users run", "*")):
+        for basis, marker in (("measured", MARKERS[index]), (BEYOND, "*")):
             dots = part[part["basis"] == basis]
             axes.plot(
                 dots["at"], dots["value"] * dots["at"] / 1e9, marker, color=COLOURS[index], markersize=6,
@@ -321,7 +322,7 @@ def _log(axes: Axes, y_label: str, title: str, low: float, high: float) -> None:
 
 
 def plot_clusters(table: pd.DataFrame, path: Path) -> None:
-    """ε at δ = 1e-12 against the size of a cluster, for the learner and for coalitions with her."""
+    """Draw ε at δ = 1e-12 by the size of a cluster, for the learner alone and with coalitions of users."""
     lines = []
     for part, quantity, label in (
         ("learner", "epsilon", "learner alone, {}"),
@@ -329,8 +330,7 @@ def plot_clusters(table: pd.DataFrame, path: Path) -> None:
     ):
         chosen = table[(table["part"] == part) & (table["quantity"] == quantity)]
         for setting in chosen["setting"].unique():
-            line = chosen[chosen["setting"] == setting]
-            lines.append(Curve.of(label.format(setting), line, "at", "value"))
+            lines.append(Curve.of(label.format(setting), chosen[chosen["setting"] == setting], "at", "value"))
     sizes = lines[0].x
     [local] = table.loc[table["setting"] == "asked the target", "value"]
     lines.append(Curve("asked by a colluder: ε₀", [min(sizes), max(sizes)], [local] * 2, dashed=True, marked=False))

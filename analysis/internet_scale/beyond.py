@@ -1,10 +1,9 @@
-"""10⁸ users through the event engine, a hundred times what fits saw: `python -m analysis.internet_scale.beyond`.
+"""The event engine among 10⁸ users, to test predictions: `python -m analysis.internet_scale.beyond`, 3 CPU minutes.
 
-It takes 3 CPU minutes, runs shard by shard, keeps nothing but counts, and answers what `analysis.internet_scale`
-predicts.
+The run has a hundred times the users of the largest run that `analysis.internet_scale` fits. It goes shard by shard and
+keeps nothing but counts.
 """
 
-import resource
 import time
 from itertools import product
 from pathlib import Path
@@ -13,21 +12,25 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.internet_scale.growth import NETWORKS, SHARES, arrivals
+from analysis.internet_scale.growth import NETWORKS, SHARES, arrivals, peak_mib
 from analysis.study import Frame, command
 from p2p_sim.exchange import Traffic
 
 NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 PARTS = 25
-"""Each is some shards, and kept when it is finished; an odd number, so that memory is freed in all of them."""
+"""The number of tasks into which the shards are split, each kept on disk when it is finished.
+
+It is odd, so that every task has shards after which `arrivals` frees memory, which is after every 16th.
+"""
 BIN_S, BINS = 1e-3, 100_000
-"""Arrival times are counted in bins of a millisecond, the last for whatever comes after 100 s."""
+"""Width in seconds and number of the bins in which arrivals are counted; the last bin also has all later ones."""
 
 
 class SomeShards(NamedTuple):
-    """The results of some shards: counts, last arrival, arrivals by bin, and their cost.
+    """The results of some shards.
 
-    cpu_s: processor's time, seconds. peak_mib: the most memory that the process has held, its libraries included.
+    traffic: counts of messages. last_s: the last arrival, seconds. bins: (BINS,) arrivals in each bin of time.
+    shards: their number. cpu_s: processor's time, seconds. peak_mib: the most memory that the process has held, MiB.
     """
 
     traffic: Traffic
@@ -39,7 +42,7 @@ class SomeShards(NamedTuple):
 
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
-    """Run both networks among n users, a multiple of 1,000; write beyond.csv, and the processor's time apart."""
+    """Run both networks among `users` users, a multiple of 1,000; write beyond.csv, and costs to beyond-timings.csv."""
     rows, timings = [], []
     for network in NETWORKS:
         parts = frame.each(_share, product([network], [users], range(PARTS)))
@@ -57,17 +60,20 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
             "last_s": max(part.last_s for part in parts),
         }
         rows += [{"setting": network, "n": users, "quantity": key, "value": value} for key, value in figures.items()]
-        spent = {
-            "shards": sum(part.shards for part in parts),
-            "cpu_s": sum(part.cpu_s for part in parts),
-            "peak_mib": max(part.peak_mib for part in parts),
-        }
-        timings.append({"setting": network, "n": users, **spent})
+        timings.append(
+            {
+                "setting": network,
+                "n": users,
+                "shards": sum(part.shards for part in parts),
+                "cpu_s": sum(part.cpu_s for part in parts),
+                "peak_mib": max(part.peak_mib for part in parts),
+            }
+        )
     return [frame.table("beyond.csv", rows, "%.8g"), frame.table("beyond-timings.csv", timings, "%.8g")]
 
 
 def _share(task: tuple[str, int, int]) -> SomeShards:
-    """Run one part of the shards: every PARTS-th, from a first one on."""
+    """Run every PARTS-th shard from number `first` on; the task is the network, n, and `first`."""
     network, users, first = task
     begin = time.process_time()
     traffic, last, number = Traffic(), 0.0, 0
@@ -77,8 +83,7 @@ def _share(task: tuple[str, int, int]) -> SomeShards:
         last = max(last, float(times.max()))
         bins += np.bincount(np.minimum((times / BIN_S).astype(np.int64), BINS - 1), minlength=BINS)
         number += 1
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return SomeShards(traffic, last, bins, shards=number, cpu_s=time.process_time() - begin, peak_mib=peak)
+    return SomeShards(traffic, last, bins, shards=number, cpu_s=time.process_time() - begin, peak_mib=peak_mib())
 
 
 if __name__ == "__main__":

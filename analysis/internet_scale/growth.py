@@ -1,13 +1,14 @@
-"""What grows with n: the exchange over two networks, run and by its exact law; and privacy at δ = 1e-12.
+"""The exchange over two networks, simulated and by exact laws; and its privacy among 10⁹ users at δ = 1e-12.
 
-Of privacy: what clusters must be like among 10⁹ users, and what coalitions find out.
+The part on privacy computes how large clusters must be, and what coalitions of users learn.
 """
 
 import gc
 import math
+import resource
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -15,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
+from scipy.stats import lognorm
 
 from p2p_sim.base import Streams
 from p2p_sim.exchange import ShardExchange, Traffic
@@ -36,12 +37,14 @@ NETWORKS = {
         on_timeout=OnTimeout(retry="redraw", attempts=3),
     ),
 }  # fmt: skip
-"""Everybody at once and nothing lost; and 1% loss, with up to three requests that wait 1, 2 and 4 seconds."""
+"""Networks by name. "plain": all users begin at once, and no message is lost. "retries": users begin within a second,
+1% of messages are lost, and a user makes up to three requests, which expire after 1, 2 and 4 seconds."""
 LINK_BPS = (1.0, 10.0, 100.0)
 """Rates of the learner's link, bits a second for each user: 1, 10 and 100 Gbit/s for 10⁹ users."""
 SHARES = (0.5, 0.99, 0.999)
+"""Quantiles of the arrival time that are reported."""
 COLLECT_EVERY = 16
-"""Shards after which the memory of finished ones is freed."""
+"""The number of shards after which the memory of finished shards is freed."""
 REQUEST, LABEL = 64, 65
 """Bytes of a message without and with a label."""
 
@@ -49,18 +52,17 @@ REQUEST, LABEL = 64, 65
 def arrivals(
     network: str, users: int, replicate: int, first: int = 0, every: int = 1
 ) -> Iterator[tuple[Traffic, Floats]]:
-    """Run the exchange shard by shard, nothing kept: what each counted, and when its submissions arrived, seconds.
+    """Run the exchange shard by shard; yield each shard's counts and the arrival times of its submissions, seconds.
 
     Args:
-        network: one of `NETWORKS`. users: n, a multiple of the cluster size. replicate: of the random streams.
-        first, every: of the shards, only number first, first + every, ...
+        network: one of `NETWORKS`. users: n, a multiple of the cluster size. replicate: number of the replicate.
+        first, every: only the shards number first, first + every, ... are run.
     """
     streams = Streams(SEED, replicate)
-    offsets = np.arange(0, users + 1, CLUSTER)
     nobody = Population(np.zeros((0, 0)), np.zeros(0, dtype=np.uint8), np.zeros(1, dtype=np.int64), 2)
     opened = Network.open(NETWORKS[network], nobody, streams)
     noise = RandomizedResponse(0.1)
-    for shard in shards(offsets):
+    for shard in shards(np.arange(0, users + 1, CLUSTER)):
         if shard.index % every != first:
             continue
         noisy = noise.randomize(np.zeros(shard.size, dtype=np.uint8), streams.generator("flip", shard.index))
@@ -74,7 +76,10 @@ def arrivals(
 
 
 def run(task: tuple[str, int, int]) -> dict[str, float | str]:
-    """One replicate of the exchange over a network among n users, as a row; `cpu_s` is the processor's time."""
+    """Run one replicate and return its row; the task is the network, the number of users, and the replicate's number.
+
+    `cpu_s` is the processor's time, in seconds.
+    """
     network, users, replicate = task
     begin = time.process_time()
     traffic, parts = Traffic(), []
@@ -98,6 +103,11 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
     }
 
 
+def peak_mib() -> float:
+    """The most memory that this process has held so far, in MiB, its libraries included."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 @dataclass(frozen=True)
 class UserLaw:
     """The exact law of one user: the expected bytes that she sends, and when her submission arrives."""
@@ -107,26 +117,30 @@ class UserLaw:
 
 
 class Laws(NamedTuple):
-    """The law of one user, with times rounded down to a grid, and rounded up."""
+    """The laws of one user with times rounded down to a grid (early), and rounded up (late)."""
 
     early: UserLaw
     late: UserLaw
 
 
 def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> UserLaw:
-    """The law of the exchange with all travel and start times rounded up, or down, to a grid.
+    """The exact law of one user of a network, with all travel and start times rounded to a grid.
 
-    A rounded-up network is never earlier: a user whose reply misses its time-out by rounding would have submitted
-    before the request that she then sends again could be answered. So the two laws enclose the arrival time's.
+    With times rounded up no submission comes earlier: if rounding makes a reply miss its time-out, the user asks again,
+    and the reply to that comes later. So the laws with times rounded up and down enclose the true law.
+
+    Args:
+        network: one of `NETWORKS`. up: whether times are rounded up, else down.
+        step_s, cells: seconds between two times of the grid, and their number.
     """
     config = NETWORKS[network]
     delivered = 1.0 - config.loss
     # request and reply, both delivered
-    leg = GridLaw.of(_lognormal, step_s, cells, up)
+    leg = GridLaw.of(lognorm(LATENCY.sigma, scale=LATENCY.median_s).cdf, step_s, cells, up)
     there_and_back = leg.after(leg).weighted(delivered**2)
     if config.request_timeout_s is None:
         return UserLaw((REQUEST + 2 * LABEL), there_and_back.after(leg))
-    # attempt by attempt: the probability that it is made, when it begins, and the bytes sent until then
+    # for each attempt: the probability that it is made, when it begins, and the expected bytes sent before it
     attempted, begin_s, sent = 1.0, 0.0, 0.0
     answered = GridLaw(step_s, np.zeros(cells))
     for attempt in range(config.on_timeout.attempts):
@@ -136,16 +150,9 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> U
         sent += attempted * (REQUEST + delivered * LABEL)
         attempted -= in_time.total
         begin_s += limit
-    # the submission of those who were answered, and a start that is uniform in the window
-    window = config.start_window_s
-    start = GridLaw.of(lambda t: np.minimum(t / window, 1.0), step_s, cells, up)
+    # the submissions of users who were answered; users begin at uniform times within the window
+    start = GridLaw.of(lambda t: np.minimum(t / config.start_window_s, 1.0), step_s, cells, up)
     return UserLaw(sent + answered.total * LABEL, answered.after(leg).weighted(delivered).after(start))
-
-
-def _lognormal(times: Floats) -> Floats:
-    """Distribution function of the latency at times (m,), seconds."""
-    with np.errstate(divide="ignore"):
-        return np.asarray(ndtr(np.log(times / LATENCY.median_s) / LATENCY.sigma))
 
 
 USERS, DELTA = 10**9, 1e-12
@@ -155,13 +162,18 @@ COLLUDING = (0.001, 0.01, 0.1)
 NOISES = ((0.1, 1.0), (0.1, 0.1), (0.25, 1.0))
 TARGETS = (1.0, 0.5, 0.1)
 UNEVEN = 0.01
-"""The chance that some cluster is smaller than stated."""
+"""The probability that some cluster of random size is smaller than required."""
 LARGEST = 1_000_000
+"""The largest cluster size that the search for the smallest one tries."""
 
 
 @dataclass(frozen=True)
 class GrowthFigure:
-    """A number of the study; `at` is what it was computed for: a cluster size, a share of users, or ε."""
+    """A number of the study, with its 95% interval where it has one.
+
+    part, setting, quantity: what it is. at: the number of users, the cluster size or the ε for which it was computed.
+    basis: how it was found. replicates: how many it comes from; 0 if it was computed.
+    """
 
     part: str
     setting: str
@@ -175,12 +187,12 @@ class GrowthFigure:
 
 
 def figures(delta: float) -> list[GrowthFigure]:
-    """Every number about privacy at a δ."""
+    """All figures about privacy at a δ."""
     return [*_learner(delta), *_coalitions(delta), *_cluster_sizes(delta)]
 
 
 def _learner(delta: float) -> Iterator[GrowthFigure]:
-    """The learner's ε by θ and the size of a cluster."""
+    """Yield the learner's ε by the sampling rate θ and the size of a cluster."""
     for rate, size in product(RATES, CLUSTERS):
         bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
         upper, lower = bound.epsilon_upper, bound.epsilon_lower
@@ -190,6 +202,7 @@ def _learner(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
+    """Yield the smallest cluster size that has (ε, δ), and the mean size at which random clusters are that large."""
     for (alpha, rate), target in product(NOISES, TARGETS):
         figure = partial(GrowthFigure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
         size = _smallest(alpha, rate, target, delta)
@@ -198,6 +211,7 @@ def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _coalitions(delta: float) -> Iterator[GrowthFigure]:
+    """Yield what coalitions of users and the learner learn of a user whom no member asked, and of one who was asked."""
     single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
     yield GrowthFigure(
         "coalition", "one member", "delta", at=2.0, basis="lower bound in a cluster of 1,000", value=single.lower
@@ -212,14 +226,13 @@ def _coalitions(delta: float) -> Iterator[GrowthFigure]:
             most = most_of_any(clusters, size, share, delta)
             yield figure("members_worst_cluster", size, "exact", most_of(clusters, size, share, 0.5))
             yield figure("members_no_cluster_has_more", size, "union bound", most)
-            epsilon = unasked_epsilon(size, FLIP_PROB, 1.0, most, delta)
-            yield figure("epsilon_unasked", size, "upper bound", epsilon)
+            yield figure("epsilon_unasked", size, "upper bound", unasked_epsilon(size, FLIP_PROB, 1.0, most, delta))
             reached = -math.expm1((size - 1) * math.log1p(-share / size))  # E[1 - (1-1/s)^c], c ~ Bin(s-1, share)
             yield figure("users_asked", size, "expected", USERS * (1.0 - share) * reached)
 
 
 def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> int:
-    """The smallest cluster for which (ε, δ) is certified, if no smaller one is once one is not."""
+    """The smallest cluster size for which (ε, δ) is certified, given that it is also certified for all larger ones."""
 
     def certified(size: int) -> bool:
         return LabelExchange(size, flip_prob, rate).satisfies(epsilon, delta)
@@ -227,21 +240,18 @@ def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> in
     low, high = 1, 2
     while not certified(high):
         low, high = high, min(2 * high, LARGEST)
-    return _first(certified, low, high)
+    return bisect_left(range(high), True, low + 1, high, key=certified)
 
 
 def _mean_size(smallest: int) -> int:
-    """Mean size at which no cluster is too small, but for 1%, if each user falls into any cluster alike."""
+    """The least mean size at which, with probability 99%, no cluster has fewer than `smallest` users.
+
+    Each user falls into any cluster with the same probability.
+    """
 
     def enough(mean: int) -> bool:
         clusters = USERS // mean
         return fewest_of_any(clusters, USERS, 1.0 / clusters, UNEVEN) >= smallest
 
-    return _first(enough, smallest, 16 * smallest + 1000)
-
-
-def _first(holds: Callable[[int], bool], low: int, high: int) -> int:
-    """The first whole number above `low` at which `holds` is true, by bisection; it is false at `low`, and true at
-    `high`.
-    """
-    return bisect_left(range(high), True, low + 1, high, key=holds)
+    high = 16 * smallest + 1000  # large enough
+    return bisect_left(range(high), True, smallest + 1, high, key=enough)

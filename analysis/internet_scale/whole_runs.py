@@ -1,15 +1,14 @@
-"""A whole run of the simulator with 10⁹ users, with ε and what is learned.
+"""A whole replicate with 10⁹ users, its ε and its learner: `python -m analysis.internet_scale.whole_runs`.
 
-Run as `python -m analysis.internet_scale.whole_runs`. It holds no users: each part of the shards leaves sums, which
-are kept when it is finished. 40 CPU minutes without the accounting, and less than 1 GiB for each of the workers.
+No user is kept in memory: each part of the shards gives sums, which are kept on disk when the part is finished. It
+takes 40 CPU minutes without the accounting, and less than 1 GiB for each of the workers.
 """
 
-import resource
 import time
 from itertools import product
 from pathlib import Path
 
-from analysis.internet_scale.growth import DELTA, NETWORKS, SEED, SHARES, USERS
+from analysis.internet_scale.growth import DELTA, NETWORKS, SEED, SHARES, USERS, peak_mib
 from analysis.study import Frame, command
 from p2p_sim.mechanisms import Outcome
 from p2p_sim.network import NetworkConfig
@@ -19,7 +18,7 @@ from p2p_sim.scenario import Scenario
 NAME, CLUSTER, REPLICATE = "internet-scale", 50_000, 900_001
 PARTS = 16
 SETTINGS = {"one draw": ("vectorised", NetworkConfig()), **{name: ("events", NETWORKS[name]) for name in NETWORKS}}
-"""The vectorised engine, and the event engine over both networks."""
+"""Engine and network of each setting: the vectorised engine, and the event engine over both networks."""
 COLUMNS = (
     "epsilon_lower", "epsilon_upper", "min_cluster_size", "max_cluster_size", "num_clusters", "error_rate",
     "excess_risk", "excess_risk_floor", "nonprivate_excess_risk",
@@ -27,7 +26,7 @@ COLUMNS = (
 
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
-    """Run every setting among n users, a multiple of 50,000; write whole.csv, and the processor's time apart."""
+    """Run every setting among `users` users, a multiple of 50,000; write whole.csv, and costs to whole-timings.csv."""
     rows, timings = [], []
     for setting in SETTINGS:
         sums, spent, peaks = zip(*frame.each(_part, product([setting], [users], range(PARTS))), strict=True)
@@ -43,12 +42,12 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
             figures["last_s"] = whole.arrivals.quantile(1.0)
         rows += [{"setting": setting, "n": users, "quantity": key, "value": value} for key, value in figures.items()]
         costs = {"cpu_s": sum(spent), "accounting_s": time.process_time() - begin}
-        timings.append({"setting": setting, "n": users, **costs, "peak_mib": max(*peaks, _peak_mib())})
+        timings.append({"setting": setting, "n": users, **costs, "peak_mib": max(*peaks, peak_mib())})
     return [frame.table("whole.csv", rows, "%.8g"), frame.table("whole-timings.csv", timings, "%.8g")]
 
 
 def scenario(setting: str, users: int) -> Scenario:
-    """What is run: labels of the synthetic law in clusters of 50,000, exchanged as on the rest of the page."""
+    """The scenario of a setting: labels of the synthetic law in clusters of 50,000, exchanged with α = 0.1, θ = 1."""
     engine, network = SETTINGS[setting]
     return Scenario.from_tree(
         {
@@ -64,17 +63,15 @@ def scenario(setting: str, users: int) -> Scenario:
 
 
 def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
-    """Of one of the parts of the shards: its sums, if it has shards, processor's time, seconds, and memory, MiB."""
+    """Run one part of the shards; return its sums (None if it has no shards), processor's time (s) and memory (MiB).
+
+    task: the setting, the number of users, and the index of the part.
+    """
     setting, users, index = task
     begin, ready = time.process_time(), prepare_streamed(Replicate(scenario(setting, users), REPLICATE))
     first, last = (len(ready.people.shards) * cut // PARTS for cut in (index, index + 1))
     sums = exchange_streamed(ready, (first, last)) if last > first else None
-    return sums, time.process_time() - begin, _peak_mib()
-
-
-def _peak_mib() -> float:
-    """The most memory that this process has held, its libraries included."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return sums, time.process_time() - begin, peak_mib()
 
 
 if __name__ == "__main__":

@@ -56,12 +56,12 @@ PAIRS = (
     (BINS + PAID, BINS),
     (UNBIASED + PAID, UNBIASED),
 )
-"""First minus second, paired by replicate."""
+"""Pairs of methods whose differences are stated, first minus second in each replicate."""
 
 
 @dataclass(frozen=True)
 class RegressionTask:
-    """All replicates of one point of the study: a panel, the learner's ε, and h of the law."""
+    """All replicates of one point of the study: a panel, the learner's ε, and the heterogeneity h of the law."""
 
     panel: str
     epsilon: float
@@ -71,14 +71,14 @@ class RegressionTask:
 
     @property
     def law(self) -> LabelLaw | None:
-        """The law of its users; None for a data set."""
+        """The law of the users; None if they come from a data set."""
         return None if self.panel == ON_DIABETES else LabelLaw(self.heterogeneity)
 
 
 def main(frame: Frame, replicates: int = 20) -> list[Path]:
-    """Compares mechanisms for labels that are numbers; writes losses, means, paired differences and the figure.
+    """Compare mechanisms for labels that are numbers; write losses, means, paired differences and the figure.
 
-    Returns the files.
+    Returns the files written.
     """
     methods, epsilons, spreads, loss_epsilons = METHODS, EPSILONS, SPREADS, LOSSES
     if frame.small:
@@ -87,14 +87,14 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
     tasks = [RegressionTask(ON_LAW, epsilon, HETEROGENEITY, replicates, methods) for epsilon in epsilons]
     tasks += [RegressionTask(ON_SPREAD, 1.0, h, replicates, methods) for h in spreads]
     tasks += [RegressionTask(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
-    measured = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks)))
-    rows = pd.concat([measured, pd.DataFrame(itertools.chain(*map(_constant_rows, tasks)))], ignore_index=True)
+    rows = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks)))
+    rows = rows.iloc[np.argsort(rows["method"] == CONSTANT, kind="stable")]  # the rows of this method come last
     # ε = 1 on the law is a point of both panels
     shared = rows[(rows["panel"] == ON_LAW) & (rows["epsilon"] == 1.0)]
     rows = pd.concat([rows, shared.assign(panel=ON_SPREAD)], ignore_index=True)
     frame.rows(rows, name=NAME, seed=SEED, replicates=replicates)
-    keys = ("panel", "method", "epsilon", "heterogeneity")
-    table = means(rows, keys, "value", ("epsilon_upper", "epsilon_local", "label_variance", "floor"))
+    worst = ("epsilon_upper", "epsilon_local", "label_variance", "floor")
+    table = means(rows, ("panel", "method", "epsilon", "heterogeneity"), "value", worst)
     losses = itertools.chain(*itertools.starmap(_losses, itertools.product(PRIORS, loss_epsilons)))
     return [
         frame.table("losses.csv", losses),
@@ -105,45 +105,38 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
 
 
 def point_rows(task: RegressionTask) -> list[dict[str, object]]:
-    """A row for each method and replicate of one point, and for the same learner without privacy."""
+    """A row for each replicate of one point and each method, for the same learner without privacy, and for a learner
+    who always predicts the mean of all true labels.
+    """
     rows, law = list[dict[str, object]](), task.law
     for replicate in range(task.replicates):
         streams = Streams(SEED, replicate)
         people = (law or Diabetes()).draw(streams)
-        common = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity,
-                  "replicate": replicate, "label_variance": people.label_variance}  # fmt: skip
+        point = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity,
+                 "replicate": replicate}  # fmt: skip
+        common = point | {"label_variance": people.label_variance}
         # excess risk where the law is known, else the root of the mean squared test error
         form = math.sqrt if law is None else float
-        reference = form(risk(without_privacy(people), people))
-        rows.append(common | {"method": NONPRIVATE, "value": reference})
+        rows.append(common | {"method": NONPRIVATE, "value": form(risk(without_privacy(people), people))})
+        mean = people.values[people.population.labels].mean()
+        rows.append(point | {"method": CONSTANT, "value": form(np.mean((mean - people.target) ** 2))})
         floor = None if law is None else floor_of(law)
         for method in task.methods:
             released = release(method, people, task.epsilon, DELTA[task.panel], streams)
-            value = form(risk(learned(method, people, released), people))
-            stated = {"epsilon_upper": released.epsilon, "epsilon_local": released.epsilon_local}
             has_floor = method in (EXCHANGED + DEBIASED, EXCHANGED + UNBIASED)
-            rows.append(common | {"method": method, "value": value, "floor": floor if has_floor else None} | stated)
-    return rows
-
-
-def _constant_rows(task: RegressionTask) -> list[dict[str, object]]:
-    """Rows of a learner who predicts the mean of all true labels, whatever the features."""
-    rows, law = list[dict[str, object]](), task.law
-    for replicate in range(task.replicates):
-        people = (law or Diabetes()).draw(Streams(SEED, replicate))
-        mean = float(people.values[people.population.labels].mean())
-        value = risk(lambda points, mean=mean: np.full(len(points), mean), people)  # type: ignore[misc]
-        point = {"panel": task.panel, "epsilon": task.epsilon, "heterogeneity": task.heterogeneity}
-        value = math.sqrt(value) if law is None else value
-        rows.append(point | {"replicate": replicate, "method": CONSTANT, "value": value})
+            rows.append(common | {
+                "method": method, "value": form(risk(learned(method, people, released), people)),
+                "floor": floor if has_floor else None, "epsilon_upper": released.epsilon,
+                "epsilon_local": released.epsilon_local,
+            })  # fmt: skip
     return rows
 
 
 def floor_of(law: LabelLaw) -> float:
-    """Excess risk of the best linear function of a user's features, learned from her cluster's mean label.
+    """Excess risk of the linear regression of clusters' mean labels on users' features.
 
-    That is what many users in each cluster and no noise would leave to a learner who takes a cluster's labels for the
-    user's own: the regression of the clusters' means on the points.
+    A learner who takes a random label of a user's cluster for the user's own has this excess risk without noise and
+    with many users in each cluster.
     """
     points, mean = law.points, law.mean
     of_cluster = np.repeat(mean.reshape(-1, 4).mean(axis=1), 4)
@@ -153,16 +146,17 @@ def floor_of(law: LabelLaw) -> float:
 
 
 def paired(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """Differences of `PAIRS` at every point with 95% intervals."""
+    """The mean difference of each of `PAIRS` at every point, with its 95% interval."""
     lines: list[dict[str, object]] = []
     for (panel, epsilon, h), part in rows.groupby(["panel", "epsilon", "heterogeneity"], dropna=False):
         wide = part.pivot(index="replicate", columns="method", values="value")
         for first, second in PAIRS:
             if {first, second} <= set(wide):
                 gap = mean_interval(wide[first] - wide[second])
-                difference = {"difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates}
-                point = {"panel": panel, "epsilon": epsilon, "heterogeneity": h}
-                lines.append(point | {"first": first, "second": second} | difference)
+                lines.append({
+                    "panel": panel, "epsilon": epsilon, "heterogeneity": h, "first": first, "second": second,
+                    "difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates,
+                })  # fmt: skip
     return lines
 
 
@@ -171,17 +165,17 @@ PRIORS: dict[str, Callable[[Floats], Floats]] = {
     "peaked": lambda values: np.exp(-(((values - 0.5) / 0.15) ** 2)),
     "skewed": lambda values: 0.1 ** (2.0 * values),
 }
-"""Laws of a value, up to a factor."""
+"""Laws of a label value, as masses up to a factor."""
 
 
 def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
-    """Expected squared error of one value under a prior, exactly, for each randomizer of the grid of [0, 1]."""
+    """The exact expected squared error of a label value under a prior, for each randomizer on the grid of [0, 1]."""
     values = np.linspace(0.0, 1.0, GRID)
     mass = PRIORS[prior](values)
     mass /= mass.sum()
     bins, unbiased = best_bins(values, mass, epsilon), best_unbiased(values, mass, epsilon)
     outputs, law = two_output_law(values, epsilon)
-    # k-ary response: a label stays with probability e^ε times that of any other
+    # k-ary response: a label is kept with e^ε times the probability of any other label
     ratio = math.exp(-epsilon)
     keep, rest = 1.0 / (1.0 + (GRID - 1) * ratio), ratio / (1.0 + (GRID - 1) * ratio)
     undone = (values - rest * values.sum()) / (keep - rest)  # a k-ary label's unbiased value
@@ -201,7 +195,7 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
 
 
 def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
-    # the lines that differ to the eye; the tables have all
+    # the methods whose lines can be told apart; the tables have all methods
     drawn = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
     drawn += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
     table = table[table["method"].isin(drawn)]

@@ -1,7 +1,7 @@
-"""Regression labels: users who hold them, ways to privatise them, and ridge regression on what is released.
+"""Regression labels: users who hold them, methods that release them privately, and ridge regression on the release.
 
-A label is a place in a public grid of values, so that places go through the exchange as classes do. Users come from a
-law whose heterogeneity is set exactly, or from scikit-learn's diabetes table.
+A label is the index of a value in a public grid, so that indices go through the exchange as classes do. Users come from
+a law whose heterogeneity is set exactly, or from scikit-learn's diabetes table.
 """
 
 import math
@@ -29,18 +29,18 @@ from p2p_sim.privacy import local_flip_prob
 
 Floats = NDArray[np.float64]
 SLOPE, GRID = 0.2, 17
-"""Change of the mean from the middle cluster to the last one, and label values of both data sets."""
+"""Change of the mean label from the middle cluster to the last one; and the number of label values, k."""
 DIABETES_RANGE = (0.0, 400.0)
-"""Public range of the diabetes table's label, a measure of progression after one year."""
+"""Public range of the label of the diabetes table, the progression of the disease after one year."""
 
 
 @dataclass(frozen=True)
 class RegressionUsers:
-    """Users and what their learner is measured on.
+    """Users, and the points at which their learner is measured.
 
-    population: their labels are places in `values`. values: (k,) the public grid.
-    points: (m, d) features and target: (m,) the value that a prediction there is compared with; residual: mean squared
-    distance of the labels from the targets, which no prediction avoids, where a law is known.
+    population: the users; their labels are indices of `values`. values: (k,) the public grid of label values.
+    points: (m, d) features at which the learner predicts. target: (m,) the value with which a prediction is compared.
+    residual: if a law is known, mean squared distance of labels from targets, which no prediction avoids.
     """
 
     population: Population
@@ -56,20 +56,19 @@ class RegressionUsers:
 
     @property
     def label_variance(self) -> float:
-        """Variance of labels within clusters, of the users at hand."""
+        """The mean squared distance of users' labels from the mean label of their cluster."""
         y, cluster = self.values[self.population.labels], self.cluster
-        sizes = np.bincount(cluster)
-        means = np.bincount(cluster, weights=y) / sizes
+        means = np.bincount(cluster, weights=y) / np.bincount(cluster)
         return float(np.mean((y - means[cluster]) ** 2))
 
 
 @dataclass(frozen=True)
 class LabelLaw:
-    """Labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v; clusters differ in t alone.
+    """A law of labels on a grid of [0, 1] with mean f(t, v) = 1/2 + a t + γ v; only t differs between clusters.
 
-    A point has features (t, v): t = u + τ r with u in [-1, 1] the place of its cluster and r, v = ±1, all four equally
-    likely. The label is binomial: k-1 trials with probability f(x), divided by k-1. a τ = γ = h/√2, so that the
-    variance of f within a cluster is h² exactly; half of it lies along t, which clusters differ in, half along v.
+    A point has features (t, v), t = u + τ r. Here u in [-1, 1] is the centre of the cluster, and r and v are ±1, with
+    all four pairs equally likely. The label is binomial: k-1 trials with probability f, divided by k-1. Since
+    a τ = γ = h/√2, the variance of f within a cluster is h² exactly, half of it from t and half from v. a is `SLOPE`.
 
     Args:
         heterogeneity: h in [0, 0.2]. clusters, size: numbers of clusters and of users in each.
@@ -95,7 +94,7 @@ class LabelLaw:
 
     @property
     def residual(self) -> float:
-        """Variance of a label around f(x), averaged over the points: the risk of f itself."""
+        """Variance of a label around f, averaged over the points: the risk of f itself."""
         return float(np.mean(self.mean * (1.0 - self.mean)) / (GRID - 1))
 
     def draw(self, streams: Streams) -> RegressionUsers:
@@ -110,10 +109,11 @@ class LabelLaw:
 
 @dataclass(frozen=True)
 class Diabetes:
-    """scikit-learn's 442 patients with 10 standardised features; clusters are made of the features, which are public.
+    """scikit-learn's 442 diabetes patients; their 10 standardised features are public, and k-means makes the clusters.
 
     Args:
-        clusters: asked for. least: users in the smallest. held_out: share of the rows that measures the error.
+        clusters: how many k-means makes. least: users in a cluster; smaller clusters are merged with others.
+        held_out: share of the rows on which the error is measured.
     """
 
     clusters: int = 6
@@ -121,7 +121,7 @@ class Diabetes:
     held_out: float = 0.2
 
     def draw(self, streams: Streams) -> RegressionUsers:
-        """Users, and the rows that are held out in this replicate; their labels are not binned."""
+        """The users of one replicate, and the rows that it holds out, whose labels are not rounded to the grid."""
         from sklearn.cluster import KMeans
         from sklearn.datasets import load_diabetes
         from sklearn.preprocessing import StandardScaler
@@ -135,7 +135,7 @@ class Diabetes:
         rest = rest[np.argsort(cluster, kind="stable")]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(cluster))]).astype(np.int64)
         values = np.linspace(*DIABETES_RANGE, GRID)
-        # labels of those who learn are the nearest values; those of the rows held out stay as they are
+        # users' labels are rounded to the nearest value of the grid
         labels = np.abs(progression[rest, None] - values).argmin(axis=1).astype(np.uint8)
         population = Population(features[rest], labels, offsets, GRID)
         return RegressionUsers(population, values, features[held], progression[held].astype(np.float64))
@@ -148,13 +148,15 @@ LOCAL = (BINS, DEBIASED, UNBIASED, BINS + PAID, UNBIASED + PAID)
 EXCHANGES = tuple(EXCHANGED + name + end for name in (DEBIASED, UNBIASED) for end in ("", KNOWING))
 METHODS = (*LOCAL, EXCHANGED + BINS, *EXCHANGES)
 PAYING = 10
-"""One user of so many answers for the prior alone, where it is paid for."""
+"""Where the prior is paid for, the number of users of whom one gives her label for the prior alone."""
 
 
 @dataclass(frozen=True)
 class Released:
-    """The values that a learner gets: (m,) of users (m,), the variance that noise gave each, and the ε that was
-    stated.
+    """The values that a learner gets.
+
+    user, value: (m,) users, and the value that came for each. noise: mean variance of a value given its label.
+    epsilon, epsilon_local: ε of the learner, and ε₀ of a single message.
     """
 
     user: NDArray[np.integer]
@@ -165,12 +167,12 @@ class Released:
 
 
 def release(method: str, people: RegressionUsers, epsilon: float, delta: float, streams: Streams) -> Released:
-    """The released values of one replicate under a method of `METHODS`."""
+    """Release the labels of one replicate by a method of `METHODS`, so that the learner's ε at δ is `epsilon`."""
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
     kind = UnbiasedValues if base.startswith(UNBIASED) else RrOnBins
     values = tuple(people.values.tolist())
     if method.startswith(EXCHANGED):
-        # noise for which the worst cluster has ε, in the exchange at θ = 1
+        # noise at which the exchange has ε in the worst cluster, with the sampling rate θ = 1
         sizes = np.unique(people.population.cluster_sizes)
         noise = _calibrated(kind, values, epsilon, tuple(sizes.tolist()), delta)
         opened = Network.open(NetworkConfig(), people.population, streams)
@@ -181,19 +183,20 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
             submitted.user, numbers[submitted.payload.astype(np.intp)], noise=_noise_variance(noise, numbers),
             epsilon=max(bound.epsilon_upper for bound in bounds), epsilon_local=noise.local_epsilon,
         )  # fmt: skip
-    # everybody's own noisy value, at ε
+    # each user sends her own noisy value, at ε
     user: NDArray[np.integer] = np.arange(people.population.num_users)
     prior = None
     if base.endswith(PAID):
-        # the users who pay for the prior make it by randomised response at ε
+        # some users answer by randomised response at ε, for the prior alone
         pays = streams.generator("half").random(people.population.num_users) < 1.0 / PAYING
         response = RandomizedResponse(local_flip_prob(epsilon, len(values)), len(values))
         answers = response.randomize(people.population.labels[pays], streams.generator("prior"))
         user, prior = np.flatnonzero(~pays), prior_of(answers, response)
     local = kind(epsilon, values, prior)
     payload, numbers = local.randomize(people.population.labels[user], streams.generator("flip")), _numbers(local, base)
-    noise_variance = _noise_variance(local, numbers)
-    return Released(user, numbers[payload], noise_variance, epsilon=epsilon, epsilon_local=local.local_epsilon)
+    return Released(
+        user, numbers[payload], _noise_variance(local, numbers), epsilon=epsilon, epsilon_local=local.local_epsilon
+    )
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
@@ -203,35 +206,31 @@ def _numbers(noise: ValueMessage, base: str) -> Floats:
 
 
 def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
-    """The mean variance of a number given the label that it stands for, under the prior."""
-    means = noise.law @ numbers
-    return float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - means**2))
+    """The variance of a number given the label that it stands for, averaged over labels by the public prior."""
+    return float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - (noise.law @ numbers) ** 2))
 
 
 @lru_cache(maxsize=4096)
 def _calibrated(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float,
                 sizes: tuple[int, ...], delta: float) -> ValueMessage:  # fmt: skip
-    """The randomizer with which an exchange at θ = 1 in clusters of these sizes has ε; computed once for all
-    replicates.
-    """
-    make = partial(_randomizer, kind, values)
-    return exchanged_at(make, epsilon, np.array(sizes), sampling_rate=1.0, delta=delta)
+    """The randomizer with which an exchange at θ = 1 in clusters of these sizes has (ε, δ); cached for replicates."""
+    return exchanged_at(partial(_randomizer, kind, values), epsilon, np.array(sizes), sampling_rate=1.0, delta=delta)
 
 
 @lru_cache(maxsize=4096)
 def _randomizer(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float) -> ValueMessage:
-    """The randomizer of a kind at ε for a grid of values; computed once, since it takes a linear programme."""
+    """The randomizer of a kind at ε for a grid of values; cached, since it takes a linear programme."""
     return kind(epsilon, values)
 
 
 def ridge(features: Floats, values: Floats, noise: float, span: float, spread: Floats) -> Callable[[Floats], Floats]:
-    """Ridge regression with a penalty that only public numbers decide; returns the prediction.
+    """Ridge regression whose penalty depends on public numbers alone; returns the prediction as a function of features.
 
-    It is the posterior mean if coefficients of standardised features are normal and explain a variance of (span/4)²
-    together, and values have the variance (span/4)² + noise around them.
+    It is the posterior mean if the coefficients of standardised features are normal and together explain a variance of
+    (span/4)², and values have the variance (span/4)² + noise around the prediction.
 
     Args:
-        features: (n, d). values: (n,). noise: variance of a value given its label. span: width of the public range.
+        features: (n, d). values: (n,). noise: variance of a value given its label. span: width of the labels' range.
         spread: (d,) standard deviations of the users' features, each above 0, by which features are scaled.
     """
     middle = features.mean(axis=0)
@@ -242,24 +241,25 @@ def ridge(features: Floats, values: Floats, noise: float, span: float, spread: F
 
 
 def learned(method: str, people: RegressionUsers, released: Released) -> Callable[[Floats], Floats]:
-    """The prediction function that a learner makes of what a method released; see `METHODS` for what it knows."""
+    """The prediction, a function of features, that a learner makes of what a method released.
+
+    The learner knows users' features; by a method with cluster means it uses only the mean features of their clusters.
+    """
     features, cluster = people.population.features, people.cluster
     spread = features.std(axis=0)
     if method.endswith(KNOWING):
-        sizes = np.bincount(cluster)[:, None]
         sums = np.stack([np.bincount(cluster, weights=column) for column in features.T], axis=1)
-        features = (sums / sizes)[cluster]
+        features = (sums / np.bincount(cluster)[:, None])[cluster]
     span = float(people.values[-1] - people.values[0])
     return ridge(features[released.user], released.value, released.noise, span, spread)
 
 
 def without_privacy(people: RegressionUsers) -> Callable[[Floats], Floats]:
-    """The prediction that ridge regression makes of the true labels of all users."""
-    span = float(people.values[-1] - people.values[0])
-    features = people.population.features.astype(np.float64)
-    return ridge(features, people.values[people.population.labels], 0.0, span, features.std(axis=0))
+    """The prediction, a function of features, that ridge regression makes of the true labels of all users."""
+    features, values = people.population.features.astype(np.float64), people.values[people.population.labels]
+    return ridge(features, values, 0.0, float(people.values[-1] - people.values[0]), features.std(axis=0))
 
 
 def risk(prediction: Callable[[Floats], Floats], people: RegressionUsers) -> float:
-    """Mean squared distance from the targets: the excess risk where a law is known, else the test error."""
+    """Mean squared distance of predictions from targets: the excess risk if a law is known, else the test error."""
     return float(np.mean((prediction(people.points) - people.target) ** 2))

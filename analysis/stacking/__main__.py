@@ -1,8 +1,8 @@
-"""The stacking paper's Figures 1 to 4 and Table 2 at honest privacy.
+"""The stacking paper's Figures 1 to 4 and Table 2, each method with the ε that it really has.
 
-Run as `python -m analysis.stacking --data-dir DIR`. λ is chosen for each method on rows that are public (or on a
-simulated stand-in of the organisations), never on those that are scored. Replicates share their splits, and a method
-its noise at every ε, so that differences are paired.
+Run as `python -m analysis.stacking --data-dir DIR`. The penalty λ of each method is chosen on public rows, or on
+simulated organisations, never on rows that are scored. In a replicate all methods have the same split of the rows, and
+a method has the same noise at every ε up to its scale, so that differences are paired.
 """
 
 import platform
@@ -46,27 +46,25 @@ COUNTS = (1, 2, 3, 5, 10, 20)
 SKEWS = (0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25)
 PENALTIES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
 TUNING = 8
-"""Replicates of each λ."""
+"""Replicates at each λ when it is chosen."""
 TUNED_TARGETS = 5
 """Targets of the simulated stand-in on which λ is chosen."""
 DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
-"""In the figure of the transfer; the tables have all."""
+"""The methods in the figure of the transfer; the tables have all."""
 TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
 KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
 Line = dict[str, object]
-Chosen = dict[str, dict[str, dict[str, float]]]
-"""λ by data, ε and method."""
 
 
 def main(frame: Frame, replicates: int = 30) -> list[Path]:
-    """Runs the stacking paper's methods on its data; writes rows, manifest, tables and figures, returns the files.
+    """Run the stacking paper's methods on its data; write rows, manifest, tables and figures; return the figures.
 
-    A small study takes stand-ins for the data.
+    A small study takes simulated data instead.
 
     Raises:
         InputError: no directory of data files is named.
     """
-    # benchmarks, and organisations with a simulated stand-in on which λ is chosen
+    # `trials`: simulated organisations, for each of `groups`, on which λ is chosen
     groups: list[OrganisationsData]
     if frame.small:
         few = (400, 150, 150)
@@ -79,7 +77,7 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
         benchmarks, groups = [mnist(frame.data_dir), news20(frame.data_dir)], [branches(0), hospitals]
         trials = [branches(1), Branches("heart", hospitals.groups, hospitals.importance, sizes, 1)]
     parts: list[list[Line]] = []
-    chosen: Chosen = {}
+    chosen: dict[str, dict[str, dict[str, float]]] = {}  # λ by data, ε and method
     # λ first, on rows that are not scored, then the replicates
     for benchmark in benchmarks:
         chosen[benchmark.name] = _tune(frame, benchmark)
@@ -104,20 +102,19 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
     """The λ with the largest mean AUC on public rows, by ε and method.
 
-    ε is enlarged where there are fewer public rows, so that n ε is the same.
+    If fewer than the usual number n of rows can be learned from, ε is enlarged so that n ε is the same.
     """
     enlarged = TRAIN / min(TRAIN, 2 * len(data.public[1]) // 3)
     points = [(method, epsilon, l2) for epsilon in EPSILONS for method in METHODS for l2 in PENALTIES]
-    aucs = frame.each(partial(_tuning_auc, data, enlarged), points)
-    best: dict[str, dict[str, float]] = {}
-    reached = dict(zip(points, aucs, strict=True))
-    for epsilon, method in product(EPSILONS, METHODS):
-        best.setdefault(f"{epsilon:g}", {})[method] = max(PENALTIES, key=lambda l2: reached[method, epsilon, l2])
-    return best
+    aucs = dict(zip(points, frame.each(partial(_tuning_auc, data, enlarged), points), strict=True))
+    return {
+        f"{epsilon:g}": {method: max(PENALTIES, key=lambda l2: aucs[method, epsilon, l2]) for method in METHODS}
+        for epsilon in EPSILONS
+    }
 
 
 def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
-    """The mean AUC of a method at an ε and a λ on public rows; `enlarged`: how many times fewer these are."""
+    """The mean AUC on public rows of a method at an ε, which is multiplied by `enlarged`, and a λ."""
     method, epsilon, l2 = point
     total = 0.0
     for replicate in range(TUNING):
@@ -128,7 +125,7 @@ def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float
 
 
 def _tune_transfer(frame: Frame, trial: OrganisationsData) -> dict[str, float]:
-    """λ of the largest mean AUC on organisations simulated by another law, by method."""
+    """The λ with the largest mean AUC on simulated organisations, by method."""
     tasks = [(l2, replicate) for l2 in PENALTIES for replicate in range(TUNING)]
     rows = [row for part in frame.each(partial(_transfer_trial, trial), tasks) for row in part]
     reached = pd.DataFrame(rows).groupby(["method", "l2"])["auc"].mean().unstack()
@@ -136,6 +133,7 @@ def _tune_transfer(frame: Frame, trial: OrganisationsData) -> dict[str, float]:
 
 
 def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[Line]:
+    """The rows of simulated organisations, the first few targets only; the task is λ and the replicate."""
     l2, replicate = task
     rows = transfer_rows(
         trial, 1.0, l2=dict.fromkeys(TRANSFER, l2), streams=Streams(SEED + 1, replicate), only=TUNED_TARGETS
@@ -189,7 +187,7 @@ PAIRS = {
     "transfer": (("PST-H(W)", "PLR (target)"), ("PST-H(U)", "PLR (target)"), ("PPHTL", "PLR (target)"),
                  ("PST-H(W)", "PLR-HTL"), ("PST-H(W), no high level", "PLR-HTL(W)")),
 }  # fmt: skip
-"""Of each study, the methods whose differences are stated: first minus second."""
+"""By study, the pairs of methods whose differences are stated: first minus second."""
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
@@ -200,10 +198,9 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
             wide = part.pivot(index="replicate", columns="method", values="auc")
             for first, second in pairs:
                 mean = mean_interval(wide[first] - wide[second])
-                line = {"study": study, **dict(zip(("data", "organisation", "epsilon"), keys, strict=True))}
-                line |= {"first": first, "second": second, "difference": mean.value}
-                lines.append(line | {"low": mean.low, "high": mean.high, "replicates": mean.replicates})
-    return pd.DataFrame(lines)
+                lines.append((study, *keys, first, second, mean.value, mean.low, mean.high, mean.replicates))
+    columns = ("study", "data", "organisation", "epsilon", "first", "second", "difference", "low", "high", "replicates")
+    return pd.DataFrame(lines, columns=columns)
 
 
 def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
@@ -212,9 +209,9 @@ def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
                             ("importance", "skew", "importance Σ αⁱ: α")):  # fmt: skip
         for data in points.loc[points["study"] == study, "data"].unique():
             part = points[(points["study"] == study) & (points["data"] == data)]
-            lines = curves(part, x, "auc", "method", (OVERSPENT,))
             title = data if study == "epsilon" else f"{data}, ε = 1"
-            panels.append(Panel(label, "test AUC", lines, log_x=study != "importance", log_y=False, title=title))
+            panels.append(Panel(label, "test AUC", curves(part, x, "auc", "method", (OVERSPENT,)),
+                                log_x=study != "importance", log_y=False, title=title))  # fmt: skip
     note = (
         f"{replicates} splits a point, bands: 95% intervals. A whole row is protected (example adjacency).\n"
         "n = 3,000, 100 components, K = 5 where it is not the axis. Importance, norms and λ come\n"
@@ -225,7 +222,7 @@ def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
 
 
 def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
-    """AUC at every target as dots with intervals, side by side."""
+    """Draw the AUC at every target as dots with intervals, the methods side by side."""
     part = points[points["study"] == "transfer"]
     names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
     title, widths = "Hypothesis transfer between organisations (Table 2)", [len(targets) + 3 for targets in names]

@@ -1,4 +1,4 @@
-"""What the stacking study compares: each method as it is trained, with its honest ε."""
+"""The methods that the stacking study compares: how each is trained, its AUC, and the ε that it really has."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
-from analysis.stacking.organisation_data import Benchmark, OrganisationsData, Rows, Split
+from analysis.stacking.organisation_data import Benchmark, Floats, OrganisationsData, Rows, Split
 from p2p_sim.base import Streams
 from p2p_sim.stacking import (
     Combiner,
@@ -20,7 +20,6 @@ from p2p_sim.stacking import (
     pphtl,
 )
 
-Floats = NDArray[np.float64]
 COMBINERS = get_args(Combiner)
 OVERSPENT = "PST-F(U), Kε spent"
 METHODS = ("PLR", "PLR(W)", "PST-S", "PST-F(U)", "PST-F(W)", "PST-F(W), no high level", OVERSPENT)
@@ -30,17 +29,16 @@ TRANSFER = ("PLR (target)", "PLR (source)", "PPHTL", "PLR-HTL", "PLR-HTL(W)", "P
 
 @dataclass(frozen=True)
 class BenchmarkPoint:
-    """A setting of the benchmark studies: ε, λ, number of groups, and α if importance is Σ αⁱ instead of variance."""
+    """A point of the benchmark studies.
+
+    epsilon, l2: ε and the penalty λ. count: number of groups of features, or of parts of the rows. skew: α, if the
+    importance of component i is αⁱ; None: it is the component's variance.
+    """
 
     epsilon: float
     l2: float
     count: int = 5
     skew: float | None = None
-
-
-def auc(scores: Floats, labels: NDArray[np.int64]) -> float:
-    """Area under the ROC curve; 0.5 where the test rows are of one class."""
-    return float(roc_auc_score(labels, scores)) if 0 < labels.sum() < len(labels) else 0.5
 
 
 def benchmark_row(
@@ -49,16 +47,16 @@ def benchmark_row(
     """AUC and ε of one method in one replicate."""
     (rows, labels), (test, truth) = split
     noise = streams.generator("stacking noise " + method)
-    # a single model on all features, in their scale or in that of their importance
-    if method in ("PLR", "PLR(W)"):
-        scale = np.ones(rows.shape[1]) if method == "PLR" else weighted_scale(data, point)
+    # models on all features: one, with features in their own scale or by importance, or one for each part of the rows
+    if method in ("PLR", "PLR(W)", "PST-S"):
+        scale = weighted_scale(data, point) if method == "PLR(W)" else np.ones(rows.shape[1])
         bound = float(np.median(np.linalg.norm(data.public[0] * scale, axis=1)))
-        model = PrivateLogisticRegression(point.epsilon, point.l2, bound, random_state=noise).fit(rows * scale, labels)
+        if method == "PST-S":
+            model = SampleStacking(point.epsilon, point.count, bound, l2=point.l2, random_state=noise)
+        else:
+            model = PrivateLogisticRegression(point.epsilon, point.l2, bound, random_state=noise)
+        model.fit(rows * scale, labels)
         return _row(model.decision_function(test * scale), truth, model.privacy_.epsilon_upper)
-    if method == "PST-S":
-        bound = float(np.median(np.linalg.norm(data.public[0], axis=1)))
-        parts = SampleStacking(point.epsilon, point.count, bound, l2=point.l2, random_state=noise).fit(rows, labels)
-        return _row(parts.decision_function(test), truth, parts.privacy_.epsilon_upper)
     if method == OVERSPENT:
         return _overspent(data, split, point, streams, noise)
     stacking = feature_stacking(data, point, "(W)" in method, streams)
@@ -72,7 +70,7 @@ def benchmark_row(
 def combiner_rows(
     weighted: bool, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> list[dict[str, object]]:
-    """AUC of every combiner of the same low-level models, and of each of these alone (the paper's Figure 4)."""
+    """AUC of every combiner of the same low-level models, and of each low-level model alone (the paper's Figure 4)."""
     (rows, labels), (test, truth) = split
     lines: list[dict[str, object]] = []
     for combiner in COMBINERS:
@@ -87,7 +85,9 @@ def combiner_rows(
 
 
 def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, streams: Streams) -> FeatureStacking:
-    """PST-F(W): groups in the order of the components; PST-F(U): at random, of equal importance."""
+    """An unfitted PST-F(W), whose groups are consecutive components; or, unless `weighted`, PST-F(U), whose groups are
+    random and equally important.
+    """
     d = data.public[0].shape[1]
     order = np.arange(d) if weighted else streams.generator("stacking groups").permutation(d)
     groups = [part.tolist() for part in np.array_split(order, point.count)]
@@ -98,7 +98,9 @@ def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, str
 
 
 def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
-    """q_k of consecutive groups: shares of the public rows' variance, or of Σ αⁱ (the paper's equation 6)."""
+    """The importance q_k of each group of consecutive components: its share of the public rows' variance, or of Σ αⁱ
+    (the paper's equation 6).
+    """
     d = data.public[0].shape[1]
     weights = data.public[0].var(axis=0) if point.skew is None else point.skew ** np.arange(d)
     shares = np.array([part.sum() for part in np.array_split(weights, point.count)])
@@ -106,8 +108,9 @@ def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
 
 
 def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
-    """The factors by which a plain PLR scales features to use the same public importance: q_k/B_k for those of
-    group k.
+    """The factor (d,) by which PLR(W) multiplies each feature to use its importance: q_k/B_k in group k, up to scale.
+
+    B_k is the median norm of the public rows in group k.
     """
     groups = np.array_split(np.arange(data.public[0].shape[1]), point.count)
     ratios = np.array(importance(data, point)) / np.array(_bounds(data, groups))
@@ -122,7 +125,7 @@ def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]])
 def _overspent(
     data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
-    """AUC and ε of PST-F(U) if every group gets all of ε, as printed, so that the true ε is larger."""
+    """AUC and true ε of PST-F(U) if every group gets all of ε, as the paper prints it; the true ε is then larger."""
     (rows, labels), (test, truth) = split
     half = len(rows) // 2
     low = feature_stacking(data, point, False, streams)
@@ -137,9 +140,10 @@ def transfer_rows(
     organisations: OrganisationsData, epsilon: float, *, l2: dict[str, float], streams: Streams,
     methods: Sequence[str] = TRANSFER, only: int | None = None,
 ) -> list[dict[str, object]]:  # fmt: skip
-    """AUC of each method at each target; the source releases once for all. ε is the same for source and target.
+    """AUC of each method at each target; of a method the source makes one release for all targets.
 
-    l2: λ by method. only: so many targets, the first ones.
+    epsilon: ε of the source's release and of each target's model. l2: λ by method. only: the number of targets, the
+    first ones; None: all.
     """
     source, targets = organisations.draw(streams)
     scale = np.ones(organisations.num_features)
@@ -167,7 +171,7 @@ class _Source:
         self.scale = scale if method == "PLR-HTL(W)" else np.ones_like(scale)
         self.bound = float(np.linalg.norm(self.scale))
         noise = streams.generator("stacking noise of the source")
-        # PST-H releases a model of each group of features, all other methods one of all features
+        # PST-H releases a model for each group of features, any other method one model of all features
         if method.startswith("PST-H"):
             weighted = "(W)" in method
             groups = organisations.groups
@@ -184,10 +188,10 @@ class _Source:
             self.plr.fit(source[0] * self.scale, source[1])
 
     def row(self, train: Rows, test: Rows, noise: np.random.Generator) -> dict[str, float]:
-        """AUC of a target's model on its test rows, and the target's ε, 0 where it takes the source's model."""
+        """AUC of a target's model on its test rows, and the target's ε, which is 0 if it takes the source's model."""
         if self.method == "PLR (source)":
             return _row(clip_rows(test[0] / self.bound) @ self.plr.coef_[0], test[1], 0.0)
-        # what the target makes of the release: features of its own model, or the point towards which that is drawn
+        # the source's models give the features of the target's model, or its model is drawn towards the source's
         if self.method.startswith("PST-H"):
             model = TransferStacking(self.epsilon, self.models, l2=self.l2, random_state=noise)
             if "no high level" in self.method:
@@ -203,4 +207,6 @@ class _Source:
 
 
 def _row(scores: Floats, truth: NDArray[np.int64], epsilon_upper: float) -> dict[str, float]:
-    return {"auc": auc(scores, truth), "epsilon_upper": epsilon_upper}
+    """AUC of scores (n,) for labels (n,), 0.5 if all labels are equal, and ε."""
+    auc = float(roc_auc_score(truth, scores)) if 0 < truth.sum() < len(truth) else 0.5
+    return {"auc": auc, "epsilon_upper": epsilon_upper}

@@ -1,4 +1,4 @@
-"""Data of the stacking study: two benchmark sets with a public part, four hospitals, and a simulated hospital group."""
+"""Data of the stacking study: two benchmarks with public rows, four hospitals, and a simulated group of hospitals."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,9 @@ Floats = NDArray[np.float64]
 Rows = tuple[Floats, NDArray[np.int64]]
 """Features (n, d) and labels 0 or 1 (n,)."""
 COMPONENTS = 100
+"""Principal components of each image that are kept."""
 TRAIN = 3_000
+"""The most rows that a replicate learns from."""
 
 
 class Split(NamedTuple):
@@ -34,9 +36,10 @@ class OrganisationRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Principal components, most variance first, and rows that are public: for scales, importance and tuning.
+    """A data set of principal components, most variance first, in private and public rows.
 
-    private: rows that are split anew in every replicate. test: fixed test rows, or None: what the training leaves.
+    private: rows that are split anew in every replicate. public: rows that decide on scales, importance and λ.
+    test: fixed test rows; None: private rows that a replicate does not learn from.
     """
 
     name: str
@@ -45,7 +48,7 @@ class Benchmark:
     test: Rows | None
 
     def draw(self, streams: Streams, public: bool = False) -> Split:
-        """Training and test rows of a replicate; from the public rows only, to choose λ."""
+        """Training and test rows of a replicate; with `public` both are public rows, to choose λ."""
         rows, labels = self.public if public else self.private
         order = streams.generator("stacking split").permutation(len(rows))
         size = min(TRAIN, 2 * len(rows) // 3)
@@ -54,10 +57,10 @@ class Benchmark:
         return Split((rows[train], labels[train]), held)
 
 
-def mnist(data_dir: Path, small: bool = False) -> Benchmark:
-    """Digits 8 (label 1) against 0: 5,000 private images; mean and components from the 8,728 others."""
+def mnist(data_dir: Path) -> Benchmark:
+    """MNIST's digits 8 (label 1) against 0: 5,000 private images, and 8,728 public ones, which give the components."""
     images, labels = [], []
-    # both files of the data set together, since the split is this study's own
+    # MNIST's training and test images together, since this study has a split of its own
     for part in ("train", "t10k"):
         pixels, classes = (
             read_idx(find_file("mnist", (data_dir,), "mnist", (f"{part}-{kind}-ubyte",)))
@@ -69,14 +72,13 @@ def mnist(data_dir: Path, small: bool = False) -> Benchmark:
     rows, ones = np.concatenate(images), np.concatenate(labels)
     order = np.random.default_rng(0).permutation(len(rows))
     private, public = order[:5_000], order[5_000:]
-    mean = rows[public].mean(axis=0)
     vectors = np.linalg.eigh(np.cov(rows[public].T))[1][:, : -COMPONENTS - 1 : -1]
-    scores = (rows - mean) @ vectors
+    scores = (rows - rows[public].mean(axis=0)) @ vectors
     return Benchmark("MNIST", (scores[private], ones[private]), (scores[public], ones[public]), None)
 
 
 def news20(data_dir: Path) -> Benchmark:
-    """20 Newsgroups, sci (label 1) against talk: 1,000 training documents are public; the components come from all."""
+    """20 Newsgroups, sci (label 1) against talk: 1,000 training documents are public; all give the components."""
     with np.load(find_file("news20", (data_dir,), "news20", ("news20-sci-vs-talk-pca100.npz",))) as file:
         rows, labels = file["X_train"].astype(np.float64), file["y_train"].astype(np.int64)
         test = file["X_test"].astype(np.float64), file["y_test"].astype(np.int64)
@@ -95,10 +97,10 @@ def stand_in() -> Benchmark:
 
 @dataclass(frozen=True)
 class OrganisationsData:
-    """One source and several targets with the same features, and what is publicly known of these.
+    """A source and several targets whose rows have the same features, with the public importance of these features.
 
-    groups: (K,) feature indices, the most important first. importance: (K,) q_k. Features are scaled by public
-    constants to about unit variance.
+    groups: the indices of the features in each of K groups, the most important group first. importance: q_k of each
+    group. Features are scaled by public constants to a variance of about 1.
     """
 
     name: str
@@ -117,9 +119,10 @@ class OrganisationsData:
 
 @dataclass(frozen=True)
 class Branches(OrganisationsData):
-    """A simulated main hospital with branches of given sizes: features N(μ_b, I), logits w_b·x.
+    """A simulated main hospital with branches b: features have the law N(μ_b, I), logits are w_b·x.
 
-    sizes: of the source and of the targets. law: seed of w and μ, the same in all replicates.
+    sizes: numbers of rows of the main hospital, the source, and of each branch, the targets. law: seed of all w_b and
+    μ_b, which are the same in all replicates.
     """
 
     sizes: tuple[int, ...] = ()
@@ -127,7 +130,7 @@ class Branches(OrganisationsData):
     signal: float = 1.5
     """Standard deviation of the logits."""
     difference: float = 0.5
-    """Of w_b from the common w, relative to each entry; means differ by 0.3 in every feature."""
+    """Standard deviation of w_b around the common w, relative to each entry of w; that of μ_b is 0.3."""
 
     def draw(self, streams: Streams) -> OrganisationRows:
         """Fresh rows from the fixed laws; a fifth of a branch's rows are for testing."""
@@ -135,25 +138,25 @@ class Branches(OrganisationsData):
         laws = branches_of(
             self.groups, self.importance, len(self.sizes), self.law, signal=self.signal, difference=self.difference
         )
-        samples = [law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]
-        drawn = [_rows(sample) for sample in samples]
+        drawn = [_rows(law.draw(size, rng)) for law, size in zip(laws, self.sizes, strict=True)]
         return OrganisationRows(drawn[0], {str(b): _cut(part, 0.8, rng) for b, part in enumerate(drawn[1:], 1)})
 
 
 RUIJIN = (12_702, 4_334, 4_739, 6_121, 2_327, 5_619, 6_360, 4_966, 5_793, 6_215, 3_659, 5_579, 2_316, 4_285, 6_017,
           6_482, 4_493)  # fmt: skip
-"""Rows of the main hospital and its 16 branches (Table 4); 50 features in five groups."""
+"""Numbers of rows of the main hospital and its 16 branches in the paper's RUIJIN data (Table 4)."""
 
 
 def branches(law: int, sizes: tuple[int, ...] = RUIJIN, group_size: int = 10) -> Branches:
-    """The RUIJIN data's layout with a simulated law; importance falls by half from group to group."""
+    """A simulated law with the RUIJIN data's five groups of features; each is half as important as the one before."""
     groups = np.arange(5 * group_size).reshape(5, group_size).tolist()
     halves = 0.5 ** np.arange(5)
     return Branches("branches", groups, (halves / halves.sum()).tolist(), sizes, law)
 
 
 HEART_GROUPS = ([2, 7, 8, 9, 10, 11, 12], [0, 1, 3, 4], [5, 6])
-"""Pain and exercise test; age, sex, pressure, cholesterol; blood sugar and rest ECG: as the textbooks rank them."""
+"""Groups of features, ranked as in textbooks: pain and exercise test; age, sex, blood pressure and cholesterol; blood
+sugar and ECG at rest."""
 HEART_IMPORTANCE = (0.6, 0.3, 0.1)
 
 
@@ -171,9 +174,8 @@ class Heart(OrganisationsData):
 
 
 def heart(data_dir: Path) -> Heart:
-    """The four processed files; what is missing is the centre."""
-    read = [read_hospital(path, state(path)) for path in HeartConfig().files((data_dir,))]
-    parts = tuple(_rows(hospital) for hospital in read)
+    """UCI Heart Disease from the processed files of four hospitals; missing values are public centres."""
+    parts = tuple(_rows(read_hospital(path, state(path))) for path in HeartConfig().files((data_dir,)))
     return Heart("heart", [list(g) for g in HEART_GROUPS], list(HEART_IMPORTANCE), parts)
 
 
@@ -183,7 +185,7 @@ def _rows(examples: Examples) -> Rows:
 
 
 def _cut(rows: Rows, share: float, rng: np.random.Generator) -> Split:
-    """A share of rows to learn from, drawn at random, and the others."""
+    """A random split of rows: a share of them to learn from, and the rest to test on."""
     order = rng.permutation(len(rows[1]))
     size = round(share * len(order))
     train, test = order[:size], order[size:]

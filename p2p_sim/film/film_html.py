@@ -1,4 +1,4 @@
-"""The film as one HTML page that loads nothing."""
+"""The film of a run as one HTML page that loads no other file."""
 
 import base64
 import hashlib
@@ -33,15 +33,15 @@ COUNTS_TEXT = (
     ("unanswered", "users who got no label"),
 )
 UNANSWERED = "questions that got no label"
-"""The text of the last count for a scenario with a protocol of its own, whose users ask any number of questions."""
+"""The text of the last count if the scenario has its own protocol, whose users ask any number of questions."""
 
 
 def film_html(network: ObservedNetwork) -> str:
-    """The film of a run as a whole HTML page: it needs no other file and no network, and reads without JavaScript too.
+    """The film of a run as an HTML page, which needs no other file and no network; its text needs no JavaScript.
 
     Args:
         network: what happened in a run, from `observed_network.observe`. Of more than 300 users the film shows a
-            sample, and says so.
+            sample, and states this.
 
     Raises:
         RuntimeError: the film's counts are not the run's own, which is a fault of the simulator.
@@ -49,7 +49,6 @@ def film_html(network: ObservedNetwork) -> str:
     film = film_of(network)
     still_s, story, layout = _busiest(film), story_of(film), film.places
     script = "".join((FILES / name).read_text(encoding="utf-8") for name in SCRIPTS)
-    described = f"{count(film.users.size, 'user')} in {count(layout.cluster.size, 'cluster')}, and the learner"
     people = f"{count(network.num_users, 'user')} in {count(len(network.cluster_sizes), 'cluster')}"
     long = f"for {seconds(film.end_s, film)} s: replicate {network.replicate}"
     if network.protocol is None:
@@ -60,7 +59,8 @@ def film_html(network: ObservedNetwork) -> str:
         "name": network.name,
         "subtitle": subtitle,
         "sample": _sample(film),
-        "described": f"The exchange: {described}, with the messages on their way.",
+        "described": f"The exchange: {count(film.users.size, 'user')} in {count(layout.cluster.size, 'cluster')}, and "
+        "the learner, with the messages on their way.",
         **_labels(film),
         "story": story,
         "beliefs": [("before", (0.5, 0.5)), ("now", story.stage["beliefs"])] if story.stage["beliefs"] else [],
@@ -68,7 +68,7 @@ def film_html(network: ObservedNetwork) -> str:
         "still_at": seconds(still_s, film),
         "discs": _discs(film),
         "edges": _lines(film),
-        # the messages on their way at that moment, each as a line from its sender to the place that it has reached
+        # the messages on their way at `still_at`, each as a line from its sender to the point that it has reached
         "still": [
             {"kind": kind, **{name: round(end, 1) for name, end in zip(("x0", "y0", "x", "y"), line, strict=True)}}
             for kind, *line in flying(film, still_s)
@@ -150,20 +150,22 @@ def _drawn(film: Film) -> str:
 def _symbol(state: int, label: int) -> str:
     """The name of the symbol that marks a user.
 
-    state: what she did, a key of `story.DID`. label: what she holds; below 0: none, or more than a class.
+    state: what she did, a key of `story.DID`. label: the label that she holds; below 0: none, or more than a class.
     """
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 
 
 def _labels(film: Film) -> dict[str, Any]:
     """The symbols of labels and of users, as the page's legend shows them."""
-    did = DID if film.network.protocol is None else DID_IN_PROTOCOL
     first, classes = min(int(film.network.labels.noisy[0]), 0), film.network.labels.num_classes
     return {
         "labels": [(k, SHAPES[k % len(SHAPES)]) for k in range(min(classes, LABELS))],
         "marks": [mark_of(k) for k in range(min(classes, len(SHAPES)))],
         "carried": _symbol(2, first),
-        "key": [{"state": k, "symbol": _symbol(k, first), "text": text} for k, text in did.items()],
+        "key": [
+            {"state": k, "symbol": _symbol(k, first), "text": text}
+            for k, text in (DID if film.network.protocol is None else DID_IN_PROTOCOL).items()
+        ],
     }
 
 
@@ -199,13 +201,13 @@ def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
 
 
 def _busiest(film: Film) -> float:
-    """A moment in the first half of a run, in seconds, at which about the most messages are on their way."""
+    """A moment in the first half of a run, in seconds, at which nearly the most messages are on their way."""
     m = film.messages
-    on = np.isfinite(m.end_s) & (m.sender >= LEARNER) & (m.receiver >= LEARNER)
+    on = np.isfinite(m.arrives_s) & (m.sender >= LEARNER) & (m.receiver >= LEARNER)
     if not on.any():
         return 0.0
     moments = np.linspace(0.0, film.end_s, 201)[1:101]
-    begun, ended = np.sort(m.sent_s[on]), np.sort(m.end_s[on])
+    begun, ended = np.sort(m.sent_s[on]), np.sort(m.arrives_s[on])
     number = np.searchsorted(begun, moments, side="right") - np.searchsorted(ended, moments, side="right")
     # the last moment that has at least 80% of the largest number
     return float(moments[np.flatnonzero(number >= 0.8 * number.max())[-1]])

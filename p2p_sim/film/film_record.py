@@ -1,21 +1,21 @@
 """The record of an exchange that a film shows, and its state at one moment."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.exchange import LEARNER, REPLY, REQUEST, Sent
 from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate import ObservedNetwork, books
 
 MOST_USERS, MOST_MESSAGES = 300, 3_000
-"""The most users whom a film shows, and the most messages; of a larger run the film shows a sample."""
+"""The largest numbers of users and of messages that a film shows; of a larger run it shows a sample."""
 STEPS = 400
-"""The number of steps in time after which the counts of a larger run are known."""
+"""The number of equal steps in time at whose ends the film of a sample has the counts of the whole run."""
 NOT_SHOWN, HIDDEN_MEMBER = -2, -3
-"""The numbers, below LEARNER, that stand for users outside the sample: for others, and for members of the coalition."""
-LOST, OFFLINE, DELIVERED, LATE = 0, 1, 2, 3
+"""Numbers below LEARNER that stand for users outside the sample: NOT_SHOWN, or HIDDEN_MEMBER for the coalition's."""
+LOST, OFFLINE, DELIVERED, LATE = range(4)
 COUNTS = {
     "sent": "messages_sent",
     "duplicated": "messages_duplicated",
@@ -25,42 +25,32 @@ COUNTS = {
     "expired": "expired",
     "retries": "retries",
 }
-"""The film's counts, each with its column of a row. Two more counts are computed: submissions that the learner took,
-and questions that got no label. In the label exchange each user has one question."""
+"""The film's counts, each with the column of a result row that has it. The film computes two more: the submissions that
+the learner took, and the questions that got no label. In the label exchange each user has one question."""
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class Shown(Sent):
     """The messages of a film in the order in which they were sent; arrays have one entry a message (s,).
 
-    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or
-    HIDDEN_MEMBER.
-    sent_s: seconds. end_s: when the message came to its receiver, seconds; infinity: never.
-    how: LOST, OFFLINE (its receiver was offline), DELIVERED, or LATE (delivered and dropped). attempt: from 0.
-    forwarded: whether a user passes on another's request. duplicate: whether the network made this copy.
-    label: the noisy label in the message. It is -1 in a request, where messages carry more than a class, and in a
-    message of a protocol that did not arrive, whose label is unknown.
+    sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or HIDDEN_MEMBER.
+    how: LOST, OFFLINE (its receiver was offline), DELIVERED, or LATE (delivered and dropped).
+    label: the noisy label in the message. It is -1 in a request, if messages carry more than a class, and in a message
+    of a protocol that did not arrive, whose label is unknown.
     """
 
-    kind: Integers
-    sender: Integers
-    receiver: Integers
-    sent_s: Floats
-    end_s: Floats
+    types = (*Sent.types, np.int64, np.int64)  # type: ignore[assignment]
     how: Integers
-    attempt: Integers
-    forwarded: NDArray[np.bool_]
-    duplicate: NDArray[np.bool_]
     label: Integers
 
 
 @dataclass(frozen=True, eq=False)
 class Fates:
-    """When requests were made, expired and failed, seconds; infinity: never.
+    """The moments at which requests were made, expired and failed, in seconds; infinity: never.
 
     first_s, failed_s: when each user of the run first asked, and when it was certain that she gets no label (n,).
-    unanswered_s: when it was certain that a question gets no label (q,); in the label exchange each user has one.
-    expired_s: when requests expired (e,). retried_s: when users asked again after a request had expired.
+    unanswered_s: when it was certain that a question gets no label (q,); in the label exchange each user has a single
+    question. expired_s: when requests expired (e,). retried_s: when users asked again after a request had expired.
     """
 
     first_s: Floats
@@ -74,10 +64,9 @@ class Fates:
 class Film:
     """The users whom a film shows, their messages, and the counts of the whole run.
 
-    network: what happened in the run. users: numbers of the users in the picture, ascending (u,). places: of these
-    users and their clusters on the stage. messages: those that these users sent or got. fates: of the requests of all
-    users. end_s: length of the run, seconds. timeline: if users are left out, `at_s`, moments, and the counts of the
-    whole run at these moments, by name. run: the counts at the end of the run.
+    network: what happened in the run. users: numbers of the users in the picture, ascending (u,). places: the places of
+    these users and their clusters on the stage. messages: the messages that these users sent or received. fates: what
+    became of the requests of all users. end_s: length of the run, seconds. run: the counts at its end, by name.
     """
 
     network: ObservedNetwork
@@ -86,37 +75,51 @@ class Film:
     messages: Shown
     fates: Fates
     end_s: float
-    timeline: dict[str, list[float]] | None
     run: dict[str, int]
+
+    @cached_property
+    def timeline(self) -> dict[str, list[float]] | None:
+        """The counts of the whole run, by name, at STEPS + 1 moments `at_s`; None if the film shows all users."""
+        if self.users.size == self.network.num_users:
+            return None
+        sent, at = self.network.trace.sent, np.linspace(0.0, self.end_s, STEPS + 1)
+        coming = np.isfinite(sent.arrives_s)
+        times = {
+            "sent": sent.sent_s[~sent.duplicate],
+            "duplicated": sent.sent_s[sent.duplicate],
+            "lost": sent.sent_s[~coming],
+            "undelivered": sent.arrives_s[coming],  # and delivered
+            "delivered": self.network.messages.time_s,
+            **ends(self),
+        }
+        counts = {name: np.searchsorted(np.sort(each), at, side="right") for name, each in times.items()}
+        counts["undelivered"] -= counts["delivered"]
+        return {"at_s": at.tolist(), **{name: numbers.tolist() for name, numbers in counts.items()}}
 
 
 def film_of(network: ObservedNetwork) -> Film:
     """Choose the users whom a film shows, and collect their messages.
 
     Args:
-        network: what happened in a run, from `observed_network.observe`. If there are more than 300 users, or they have
-            more than 3,000 messages, only some are shown.
+        network: what happened in a run, from `observed_network.observe`. The film shows only some of its users if there
+            are more than 300 users, or more than 3,000 messages.
 
     Raises:
         RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.
     """
     # the number of users is halved until they have few enough messages
     users = _chosen(network, MOST_USERS)
-    messages = _messages(network, users)
-    while messages.kind.size > MOST_MESSAGES and users.size > 1:
+    while (messages := _messages(network, users)).kind.size > MOST_MESSAGES and users.size > 1:
         users = _chosen(network, users.size // 2)
-        messages = _messages(network, users)
     fates = _fates(network) if network.protocol is None else _fates_of_requests(network)
-    run = {name: int(network.counts[column]) for name, column in COUNTS.items()}
-    run["submitted"] = int(np.count_nonzero(np.isfinite(network.submitted_s)))
-    run["unanswered"] = int(network.counts["fetches"] - network.counts["retries"] - network.counts["answered"])
-    times = (network.submitted_s, messages.end_s, fates.expired_s, fates.retried_s, fates.unanswered_s)
+    run = {
+        **{name: int(network.counts[column]) for name, column in COUNTS.items()},
+        "submitted": int(np.count_nonzero(np.isfinite(network.submitted_s))),
+        "unanswered": int(network.counts["fetches"] - network.counts["retries"] - network.counts["answered"]),
+    }
+    times = (network.submitted_s, messages.arrives_s, fates.expired_s, fates.retried_s, fates.unanswered_s)
     end_s = max(0.0, float(network.counts["completion_time_s"]), *map(_last, times)) or 1.0
-    film = Film(
-        network, users, places_of(network, users), messages=messages, fates=fates, end_s=end_s, timeline=None, run=run
-    )
-    if users.size < network.num_users:
-        film = replace(film, timeline=_timeline(film))
+    film = Film(network, users, places_of(network, users), messages=messages, fates=fates, end_s=end_s, run=run)
     if (counted := counts_at(film, end_s)) != run:
         raise RuntimeError(f"the film counts {counted}, the run {run}")
     return film
@@ -128,7 +131,7 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
         step = int(np.searchsorted(film.timeline["at_s"], at_s, side="right")) - 1
         return {name: int(film.timeline[name][step]) for name in film.run}
     m, sent = film.messages, film.messages.sent_s <= at_s
-    come = (m.end_s <= at_s) & (m.how != LOST)
+    come = (m.arrives_s <= at_s) & (m.how != LOST)
     numbers = {
         "sent": sent & ~m.duplicate,
         "duplicated": sent & m.duplicate,
@@ -141,7 +144,7 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
 
 
 def ends(film: Film) -> dict[str, Floats]:
-    """For each count that is not of messages, the moments at which it grows, in seconds."""
+    """For each count of something else than messages, the moments at which it grows by one, in seconds."""
     times = {
         "submitted": film.network.submitted_s,
         "expired": film.fates.expired_s,
@@ -157,7 +160,7 @@ def _last(times: Floats) -> float:
 
 
 def _fates(network: ObservedNetwork) -> Fates:
-    """The fate of each user's request, from how messages were sent."""
+    """The fates of users' requests in the label exchange, from the messages that were sent."""
     sent, expired, n = network.trace.sent, network.trace.expired, network.num_users
     own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
     first_s, heard, lapsed = np.full(n, np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
@@ -167,16 +170,17 @@ def _fates(network: ObservedNetwork) -> Fates:
     at = np.where(np.isfinite(sent.arrives_s), sent.arrives_s, sent.sent_s)
     np.maximum.at(heard, sent.sender[own], at[own])
     np.maximum.at(heard, sent.receiver[reply], at[reply])
-    if sent.forwarded.any():  # on a walk it is not known whose request somebody passed on
+    if sent.forwarded.any():  # on a walk the transcript does not tell whose request a user passed on
         heard = np.where(np.isfinite(first_s), _last(at), -np.inf)
     # a user who never asked has failed if she came online, since she has no neighbour
     waiting, never = ~np.isfinite(network.answered_s), ~np.isfinite(first_s) & np.isinf(lapsed)
-    absent = books(n, network.counts)["users_absent"]
     online = np.zeros(n)
     if network.trace.online is not None:
         online -= np.inf
         np.maximum.at(online, network.trace.online.user, network.trace.online.end_s)
-    lonely = np.flatnonzero(never)[np.argsort(online[never], kind="stable")][int(absent) :]
+    lonely = np.flatnonzero(never)[np.argsort(online[never], kind="stable")][
+        int(books(n, network.counts)["users_absent"]) :
+    ]
     failed_s = np.where(np.isfinite(lapsed), lapsed, heard)
     failed_s[lonely] = 0.0
     failed_s = np.where(waiting & np.isfinite(failed_s), failed_s, np.inf)
@@ -186,13 +190,13 @@ def _fates(network: ObservedNetwork) -> Fates:
 
 
 def _fates_of_requests(network: ObservedNetwork) -> Fates:
-    """The fates of requests in a protocol of its own, whose users ask any number of questions, each several times."""
+    """The fates of requests in a scenario's own protocol, whose users ask any number of questions several times."""
     requests, n = network.trace.requests, network.num_users
     if requests is None:
         raise RuntimeError("a protocol's transcript has no requests")
     first_s, failed_s = np.full(n, np.inf), np.full(n, -np.inf)
     np.minimum.at(first_s, requests.user, requests.begin_s)
-    # a question is answered with the first of its attempts; else it fails when the last one expires, or at the end
+    # a question is answered by the first reply to an attempt; else it fails when its last attempt expires or at the end
     questions, row = np.unique(np.column_stack([requests.user, requests.question]), axis=0, return_inverse=True)
     answered, over = np.full(len(questions), np.inf), np.zeros(len(questions))
     np.minimum.at(answered, row.ravel(), requests.answered_s)
@@ -201,8 +205,10 @@ def _fates_of_requests(network: ObservedNetwork) -> Fates:
     # a user has failed when all her questions were in vain
     np.maximum.at(failed_s, questions[:, 0], np.where(np.isinf(answered), over, np.inf))
     failed_s[np.isinf(first_s)] = np.inf
-    again = requests.begin_s[requests.attempt > 0]
-    return Fates(first_s, failed_s, over[np.isinf(answered)], network.trace.expired.begin_s, again)
+    return Fates(
+        first_s, failed_s, unanswered_s=over[np.isinf(answered)], expired_s=network.trace.expired.begin_s,
+        retried_s=requests.begin_s[requests.attempt > 0],
+    )  # fmt: skip
 
 
 def _chosen(network: ObservedNetwork, most: int) -> Integers:
@@ -226,29 +232,29 @@ def _chosen(network: ObservedNetwork, most: int) -> Integers:
 
 
 def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
-    """Some users (most,) of one cluster, ascending, found breadth first along messages from the user `begin`."""
+    """Some users (most,) of the cluster of the user `begin`, ascending, by a breadth-first search along messages."""
     cluster = network.cluster(begin)
     first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
     sent = network.trace.sent
     inner = (sent.sender >= first) & (sent.sender < last) & (sent.receiver >= 0)
-    # `near`: with whom each user of the cluster exchanged messages, in the order in which they were sent
+    # `near`: for each user, those with whom she exchanged messages, in the order in which they were sent
     near: dict[int, list[int]] = {}
     for sender, receiver in zip(sent.sender[inner].tolist(), sent.receiver[inner].tolist(), strict=True):
         near.setdefault(sender, []).append(receiver)
         near.setdefault(receiver, []).append(sender)
-    company: dict[int, None] = {}
-    # if nobody is left to be reached, the search goes on from the cluster's next user
+    company: set[int] = set()
+    # if the search reaches nobody else, it goes on from the cluster's next user
     waiting, fresh = [begin], iter(range(first, last))
     while len(company) < most:
         user = waiting.pop(0) if waiting else next(fresh)
         if user not in company:
-            company[user] = None
+            company.add(user)
             waiting += near.get(user, [])
-    return np.sort(np.fromiter(company, dtype=np.int64))
+    return np.array(sorted(company), dtype=np.int64)
 
 
 def _messages(network: ObservedNetwork, users: Integers) -> Shown:
-    """The messages that some users (u,) sent or received, and what became of each by the transcript."""
+    """The messages that some users (u,) sent or received, with what became of each."""
     address = np.full(network.num_users + 1, NOT_SHOWN)
     address[:-1][network.member] = HIDDEN_MEMBER
     address[users] = np.arange(users.size)
@@ -270,51 +276,22 @@ def _messages(network: ObservedNetwork, users: Integers) -> Shown:
     columns = (sent.arrives_s.tolist(), sent.kind.tolist(), sent.sender.tolist(), sent.receiver.tolist())
     for row, (came_s, kind, sender, receiver) in enumerate(zip(*columns, strict=True)):
         if labels := delivered.get((came_s, kind, sender, receiver)):
-            carried = labels.pop(0)  # not always the owner's noisy label: users may lie, messages be changed
+            carried = labels.pop(0)  # not always the owner's noisy label: users may lie, messages may be changed
             label[row] = carried if sent.whose[row] >= 0 else -1
             taken_s = network.submitted_s[sender] if receiver == LEARNER else came_s
-            # the learner did not take a submission that came too late, or, in a protocol, after another of this user
+            # the learner takes no submission that is too late or, in a scenario's own protocol, not the user's first
             missed = np.isinf(taken_s) or (network.protocol is not None and came_s > taken_s)
             how[row] = LATE if came_s in dropped or missed else DELIVERED
         elif np.isfinite(came_s):
             how[row] = OFFLINE
     if unsent := sum(map(len, delivered.values())):
         raise RuntimeError(f"{unsent} messages were delivered and never sent")
-    return Shown(
-        kind=sent.kind.astype(np.int64), sender=address[sent.sender], receiver=address[sent.receiver],
-        sent_s=sent.sent_s, end_s=sent.arrives_s, how=how, attempt=sent.attempt.astype(np.int64),
-        forwarded=sent.forwarded, duplicate=sent.duplicate, label=label,
-    )  # fmt: skip
-
-
-def _timeline(film: Film) -> dict[str, list[float]]:
-    """The counts of a whole run, by name, at STEPS + 1 moments `at_s` from 0 to its end."""
-    network = film.network
-    sent, at = network.trace.sent, np.linspace(0.0, film.end_s, STEPS + 1)
-    coming = np.isfinite(sent.arrives_s)
-    delivered = _until(network.messages.time_s, at)
-    counts = {
-        "sent": _until(sent.sent_s[~sent.duplicate], at),
-        "duplicated": _until(sent.sent_s[sent.duplicate], at),
-        "lost": _until(sent.sent_s[~coming], at),
-        "undelivered": _until(sent.arrives_s[coming], at) - delivered,
-        "delivered": delivered,
-        **{name: _until(times, at) for name, times in ends(film).items()},
-    }
-    return {"at_s": at.tolist(), **{name: numbers.tolist() for name, numbers in counts.items()}}
-
-
-def _until(times: Floats, at: Floats) -> Integers:
-    """The number of times that lie at or before each moment."""
-    return np.searchsorted(np.sort(times), at, side="right")
-
-
-Flight = tuple[int, float, float, float, float]
-"""Kind of a message (0: it failed), where it began (x, y), and where it is (x, y)."""
+    positions = {"sender": address[sent.sender], "receiver": address[sent.receiver]}
+    return Shown(**(vars(sent) | positions), how=how, label=label)
 
 
 def doing(film: Film, at_s: float) -> Integers:
-    """For each user of a film, what she had last done by a moment in seconds (u,): a key of `story.DID`."""
+    """What each user of a film had last done by a moment in seconds (u,): a key of `story.DID`."""
     network, fates, users = film.network, film.fates, film.users
     state = np.where(fates.first_s[users] <= at_s, 1, 0)
     state[fates.failed_s[users] <= at_s] = 4
@@ -323,12 +300,15 @@ def doing(film: Film, at_s: float) -> Integers:
     return state
 
 
-def flying(film: Film, at_s: float) -> list[Flight]:
-    """The messages on their way at a moment in seconds; failed messages remain as crosses for a 50th of the run."""
+def flying(film: Film, at_s: float) -> list[tuple[int, float, float, float, float]]:
+    """The messages on their way at a moment in seconds: kind, the point (x, y) where it began, and where it is now.
+
+    The kind is 0 for a failed message, which remains where it failed for a 50th of the run.
+    """
     m, linger = film.messages, film.end_s / 50.0
     drawn = (m.sender >= LEARNER) & (m.receiver >= LEARNER) & (m.sent_s <= at_s)
     failed = m.how <= OFFLINE
-    end = np.where(m.how == LOST, m.sent_s + linger, m.end_s)
+    end = np.where(m.how == LOST, m.sent_s + linger, m.arrives_s)
     rows = np.flatnonzero(drawn & (at_s < end + np.where(failed, linger, 0.0)))
     where = np.vstack([film.places.user, film.places.learner])  # the last one is the learner's, as LEARNER is -1
     begin, goal = where[m.sender[rows]], where[m.receiver[rows]]

@@ -1,4 +1,4 @@
-"""The places of users in a film: clusters as discs around the learner."""
+"""Where users and clusters stand in a film: clusters are discs around the learner."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from p2p_sim.replicate import ObservedNetwork
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WIDTH, HEIGHT = 1000.0, 640.0
-"""The stage, in units of the picture."""
+"""Size of the stage, in units of the picture."""
 LEARNER_RADIUS, MARGIN, BETWEEN = 58.0, 14.0, 12.0
 MOST_EDGES = 6_000
 """The largest number of edges of an overlay that are drawn; if there are more, no edge is drawn."""
@@ -21,10 +21,11 @@ GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 
 @dataclass(frozen=True, eq=False)
 class FilmLayout:
-    """Places on the stage, from (0, 0) at the top left to (1000, 640).
+    """Points on the stage, from (0, 0) at the top left to (1000, 640).
 
-    user: (u, 2) places of users. radius: of a user's marker. cluster: (c,) numbers of the clusters shown. disc: (c, 3)
-    centres and radii of these clusters. learner: the learner's centre. edges: (e, 2) neighbours, as rows of `user`.
+    user: (u, 2) points of users. radius: radius of a user's marker. cluster: (c,) numbers of the clusters shown.
+    disc: (c, 3) centres and radii of the discs of these clusters. learner: the learner's centre.
+    edges: (e, 2) pairs of neighbours in the overlay, as rows of `user`.
     """
 
     user: Floats
@@ -36,11 +37,11 @@ class FilmLayout:
 
 
 def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
-    """The places of the users with these numbers (u,), in ascending order."""
+    """The layout of the users with these numbers (u,), which are ascending."""
     of = np.searchsorted(network.cluster_offsets, users, side="right") - 1  # each user's cluster
     cluster, sizes = np.unique(of, return_counts=True)
     disc = _discs(sizes)
-    # beside the disc of one cluster, in the middle of several
+    # the learner is beside the disc of a single cluster, or in the middle of several
     learner = (0.84 * WIDTH if sizes.size == 1 else WIDTH / 2, HEIGHT / 2)
     where, edges = np.empty((users.size, 2)), list[Integers]()
     closest = math.inf  # the least distance between neighbouring users, about
@@ -59,18 +60,18 @@ def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
 
 
 def _discs(sizes: Integers) -> Floats:
-    """The centres and radii (c, 3) of the discs of clusters of some sizes (c,); a disc's area grows with its users."""
+    """The centres and radii (c, 3) of the discs of clusters with these sizes (c,); areas are proportional to sizes."""
     if sizes.size == 1:
         return np.array([[0.4 * WIDTH, HEIGHT / 2, HEIGHT / 2 - 8.0]])
     share = np.sqrt(sizes / sizes.max())
     if sizes.size == 2:
         return np.column_stack([[215.0, WIDTH - 215.0], [HEIGHT / 2] * 2, 205.0 * share])
-    # directions of the discs as seen from the middle, each with room for its size; the first one is at the left
+    # directions of the discs from the middle, spaced by the size of the discs; the first disc is at the left
     room = share + 0.15
     turn = (np.cumsum(room) - 0.5 * room) / room.sum()
     angles = np.asarray(math.pi + 2.0 * math.pi * (turn - turn[0]))
     low, high = 4.0, 0.5 * HEIGHT - LEARNER_RADIUS - 2 * BETWEEN
-    for _ in range(40):  # the largest radius at which discs keep clear of each other and of the learner
+    for _ in range(40):  # bisection for the largest radius at which discs keep clear of each other and of the learner
         radius = 0.5 * (low + high)
         if _clear(_ellipse(angles, share * radius)):
             low = radius
@@ -108,9 +109,10 @@ def _edges(overlay: Overlay | None, users: Integers) -> Integers:
 
 
 def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats:
-    """Places (u, 2) of a cluster's users in the unit disc, from the overlay's own places if it has any.
+    """Points (u, 2) of a cluster's users in the unit disc.
 
-    Otherwise users lie as a drawing of the graph places them, or without edges as a sunflower's seeds.
+    They are the overlay's own positions if it has any. Otherwise a drawing of the graph decides, or, without edges, the
+    users lie like a sunflower's seeds.
     """
     if overlay is not None and overlay.position is not None:
         return _apart((overlay.position[users] - 0.5) * math.sqrt(2.0))
@@ -125,7 +127,7 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
     graph.add_nodes_from(range(users.size))
     graph.add_edges_from(edges.tolist())
     drawn = nx.spring_layout(graph, pos=dict(enumerate(flower)), iterations=60, seed=1)
-    # spread evenly over the unit disc: each keeps its direction, and its rank by distance from the middle
+    # spread evenly over the unit disc: each user keeps her direction, and her rank by distance from the middle
     points = np.array([drawn[position] for position in range(users.size)])
     points -= points.mean(axis=0)
     rank = np.argsort(np.argsort(np.hypot(*points.T), kind="stable"))
@@ -134,7 +136,7 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
 
 
 def _apart(points: Floats, rounds: int = 60) -> Floats:
-    """Places (u, 2) in the unit disc, moved apart in some rounds until no user hides another."""
+    """The points (u, 2) of users in the unit disc, moved apart in some rounds so that no user hides another."""
     least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)
     for _ in range(rounds):
         gap = points[:, None] - points[None]

@@ -12,7 +12,7 @@ from p2p_sim.film.layout import LEARNER_RADIUS, Floats, Integers
 from p2p_sim.film.story import DID_IN_PROTOCOL, Story, peers_of
 
 TICKS = 1_000_000
-"""Parts of a run's length in which the page counts time."""
+"""The number of ticks, in which the page counts time, from the beginning of a run to its end."""
 NOBODY = "No user is chosen. Click one in the picture, or choose her in the list."
 
 
@@ -41,8 +41,7 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
     position_of = {user: position for position, user in enumerate(users.tolist())}
     timeline: dict[str, list[Any]] | None = None
     if film.timeline is not None:
-        at = _ticks(np.array(film.timeline["at_s"]), film)
-        timeline = {"at": at, **{name: film.timeline[name] for name in film.run}}
+        timeline = {"at": _ticks(np.array(film.timeline["at_s"]), film)} | {k: film.timeline[k] for k in film.run}
     expired = network.trace.expired
     # the script knows users by their position among those who are shown
     mine = [row for row, user in enumerate(expired.user.tolist()) if user in position_of]
@@ -95,12 +94,12 @@ def _user_data(film: Film) -> dict[str, list[Any]]:
 def _message_data(film: Film) -> dict[str, list[int]]:
     """Columns of the messages in the film, one entry a message.
 
-    `sent` has the ticks since the message before, `end` the ticks since `sent`. A flag that is 0 in all messages is an
-    empty list.
+    `sent` has the ticks since the message before, `end` the ticks since `sent`. A column `attempt`, `forwarded` or
+    `copy` that is 0 in all messages is an empty list.
     """
     m = film.messages
-    sent, end = (np.array(_ticks(times, film), dtype=np.int64) for times in (m.sent_s, m.end_s))
-    columns = {
+    sent, end = (np.array(_ticks(times, film), dtype=np.int64) for times in (m.sent_s, m.arrives_s))
+    columns: dict[str, Any] = {
         "kind": m.kind,
         "from": m.sender,
         "to": m.receiver,
@@ -110,8 +109,10 @@ def _message_data(film: Film) -> dict[str, list[int]]:
         "label": m.label,
     }
     flags = {"attempt": m.attempt, "forwarded": m.forwarded.astype(int), "copy": m.duplicate.astype(int)}
-    flag_columns = {name: flag.tolist() if flag.any() else [] for name, flag in flags.items()}
-    return {**{name: column.tolist() for name, column in columns.items()}, **flag_columns}
+    return {
+        **{name: column.tolist() for name, column in columns.items()},
+        **{name: flag.tolist() if flag.any() else [] for name, flag in flags.items()},
+    }
 
 
 def _who_saw(film: Film) -> dict[str, list[Any]]:
@@ -162,7 +163,7 @@ def _ticks(times: Floats, film: Film) -> list[int]:
 
 
 def _digits(film: Film) -> int:
-    """The number of decimal places with which a thousandth of the run's length can be seen."""
+    """The number of decimal places that a thousandth of the run's length needs in seconds."""
     return max(0, 3 - math.floor(math.log10(film.end_s)))
 
 

@@ -1,10 +1,10 @@
-"""The opening of a film: the way of one user's label, step by step, and what the learner learns of it.
+"""The opening of a film: the way of one user's label, step by step, and what the learner learns of the label.
 
-The learner holds both labels of the target equally likely and knows the true labels of the n-1 others, `ones` of which
-are 1. It sees t submissions of her cluster, k of which are 1. Which users submit does not depend on labels, and each
-submission is the noisy label of a uniform member of the cluster. So given X noisy ones among the others and the
-target's noisy bit z, k ~ Bin(t, (X + z)/n), and with L_z the mean of its probability over X = ones - Bin(ones, α) +
-Bin(n-1-ones, α)
+The learner holds both labels of the user, the target, equally likely and knows the true labels of the other n-1 users
+of her cluster, `ones` of which are 1. It sees t submissions of the cluster, k of which are 1. Which users submit does
+not depend on labels, and each submission is the noisy label of a uniform member of the cluster. So given X noisy ones
+among the others and the target's noisy bit z, k ~ Bin(t, (X + z)/n). Let L_z be the mean of the probability of k over
+X = ones - Bin(ones, α) + Bin(n-1-ones, α). Then
 
     Pr[view | label y] ∝ (1-α) L_y + α L_{1-y},   Pr[y = 1 | view] = ((1-α) L_1 + α L_0) / (L_0 + L_1).
 
@@ -30,16 +30,16 @@ from p2p_sim.replicate import ObservedNetwork
 LARGEST = 2_000
 """The most users of a cluster for which the posterior is computed; at this size it takes a second."""
 _LOG_TAIL = -36.0
-"""The logarithm of the probability that sums over views may leave out; it is added to upper bounds."""
+"""The logarithm of the probability that sums over views may omit; this probability is added to upper bounds."""
 
 
 @dataclass(frozen=True)
 class Posterior:
     """What the learner learned of one user's label.
 
-    users: n, users of her cluster. submissions, ones: t and k. posterior: probability that her label is 1.
-    advantage: mean over views of the posterior's distance from 1/2, rounded up. printed: the largest `advantage` over
-    all labels of the others, rounded up.
+    users: n, the users of her cluster. submissions, ones: t and k. posterior: the probability that her label is 1.
+    advantage: the mean over views of the posterior's distance from 1/2, rounded up.
+    printed: the largest `advantage` over all labels of the others, rounded up.
     """
 
     users: int
@@ -74,7 +74,7 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:
     """The probability that the target's label is 1, given what was submitted.
 
-    ones: users other than the target with true label 1. submissions: t. submitted_ones: k, those of label 1.
+    ones: number of other users with true label 1. submissions: t. submitted_ones: k, the submissions of label 1.
     """
     [(given_zero, given_one)] = likelihoods([model.setting.world(ones)], [submissions])
     a, b = float(given_zero[submitted_ones, 0]), float(given_one[submitted_ones, 0])
@@ -85,7 +85,7 @@ USER, PEER = "Ada", "Ben"
 """The names of the user whom the opening follows, and of the user whose label she gets."""
 SHAPES = ("square", "triangle", "diamond", "star", "plus", "hexagon")
 LABELS = 24
-"""The number of labels that look different, by shape and colour; label 24 looks like label 0 again."""
+"""The number of labels with symbols of their own, by shape and colour; label 24 has the symbol of label 0 again."""
 DID = {
     0: "has not begun",
     1: "waits for a reply",
@@ -101,15 +101,15 @@ DID_IN_PROTOCOL = {
     3: "the learner has a label from her",
     4: "asked, and got no label",
 }
-"""What a user did so far, by the number of her marker, in a protocol of its own, in which users ask, answer and submit
-as often as they like."""
+"""What a user did so far, by the number of her marker, in a scenario's own protocol, in which users ask, answer and
+submit any number of times."""
 
 
 @dataclass(frozen=True)
 class StoryStep:
-    """A part of the opening: what the stage shows, its length in ms, and its caption.
+    """A step of the opening: the name of the scene on the stage, its length in milliseconds, and its caption.
 
-    Text of the caption in an element of class `then` is hidden until the stage shows what it tells.
+    Text of the caption in an element of class `then` is hidden until the stage shows the event that it describes.
     """
 
     scene: str
@@ -119,9 +119,9 @@ class StoryStep:
 
 @dataclass(frozen=True)
 class Story:
-    """The opening of a film.
+    """The opening of a film: its steps in order, and the paragraphs `learned` after them.
 
-    steps: in order. stage: facts from which the script draws the steps. learned: the paragraphs at the end.
+    stage: the facts from which the page's script draws the steps.
     """
 
     steps: tuple[StoryStep, ...]
@@ -145,12 +145,12 @@ def peers_of(network: ObservedNetwork) -> Integers:
     m = network.messages
     replies = m.select((m.kind == REPLY) & ~m.late)
     peer = np.full(network.num_users, -1)
-    peer[replies.receiver[::-1]] = replies.sender[::-1]  # the first one is written last
+    peer[replies.receiver[::-1]] = replies.sender[::-1]  # the first reply is written last
     return np.where(network.source >= 0, network.source, peer)
 
 
 def protagonist(film: Film) -> int:
-    """The user whose label the opening follows: the first in the picture by a ranked list of criteria."""
+    """The user whose label the opening follows: of those in the picture, she meets the most important criteria."""
     network, everybody = film.network, np.arange(film.network.num_users)
     labels, peer, sent, m = network.labels, peers_of(network), network.trace.sent, network.messages
     replies = m.select(m.kind == REPLY)
@@ -240,7 +240,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
     whom = "user of her cluster" if network.overlay is None else "neighbour"
     if math.isinf(film.fates.first_s[user]):
         return [StoryStep("asks", 3400, Markup("{} asks nobody: she has no neighbour, or is offline.").format(USER))]
-    # the fetch: nobody answers, she drew herself, or another user replies
+    # three cases: nobody answers, she drew herself as the peer, or another user replies
     if peer < 0 or fallback:
         rest = "she takes her own noisy label" if fallback else "she has nothing to pass on"
         asks = Markup("She asks one random {}, but no reply comes: {}.").format(whom, rest)
@@ -272,7 +272,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
 
 
 def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
-    """The end's caption and paragraphs if the law of the learner's view is known exactly. true: the true label."""
+    """The last caption and the paragraphs, if the law of the learner's view is known exactly. true: the true label."""
     # the posterior of her true label, not of label 1
     share = learned.posterior if true else 1.0 - learned.posterior
     mark, now = mark_of(true), f"{100.0 * share:.1f} %"
@@ -294,7 +294,7 @@ def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
 
 
 def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
-    """The end's caption and a paragraph from the run's privacy statement, if the exact law of the view is unknown."""
+    """The last caption and a paragraph from the privacy statement, if the law of the learner's view is unknown."""
     statement = network.statement
     if math.isinf(statement.epsilon_upper):
         text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)

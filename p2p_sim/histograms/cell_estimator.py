@@ -1,4 +1,4 @@
-"""Input checks of all histogram estimators, and scikit-learn's interface for a classifier of the labels 0 and 1."""
+"""The input checks of all histogram estimators, and the base class of their classifiers."""
 
 from typing import Any, Self
 
@@ -11,7 +11,7 @@ from p2p_sim.histograms.partitions import Floats, Ints
 
 
 class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of classifiers of 0 and 1 that give one answer in each cell of a partition of the feature space."""
+    """Base of classifiers of the labels 0 and 1 that give one answer in each cell of a partition of the space."""
 
     n_features_in_: int
 
@@ -52,7 +52,7 @@ def check_points(X: ArrayLike, dimensions: int | None = None) -> Floats:
     """The points X as an array of finite doubles (n, d).
 
     Args:
-        dimensions: the d that X must have; None: any, but at least one row.
+        dimensions: the d that X must have; None: any d, but X must have at least one row.
 
     Raises:
         InputError: the shape is wrong, or a value is NaN or infinite.

@@ -1,6 +1,6 @@
-"""Histogram classifiers: by noisy votes (PCL, PCL2), by two stability-based histograms (PCL2b), without privacy.
+"""Histogram classifiers: without privacy, by noisy votes (PCL, PCL2), and by two stability-based histograms (PCL2b).
 
-The votes of a cell are Σ (y_i - 1/2) over the examples in it: positive if most of its labels are 1.
+The votes of a cell are the sum of y_i - 1/2 over the examples in the cell: positive if most of their labels are 1.
 """
 
 import math
@@ -39,7 +39,7 @@ class HistogramClassifier(CellClassifier):
     """The histogram rule without privacy on [0, 1]^d: the majority of labels in each cube, and 0 in empty cubes.
 
     Args:
-        side: of the cubes; by default n^(-1/(2d)).
+        side: side of the cubes; by default n^(-1/(2d)) for n rows.
     """
 
     def __init__(self, side: float | None = None) -> None:
@@ -80,10 +80,10 @@ class HistogramClassifier(CellClassifier):
 class PCL(HistogramClassifier):
     """Private histogram rule on [0, 1]^d (Algorithm 2): (ε, 0)-private, and consistent for every law.
 
-    The votes of each cube, even an empty one, get Laplace noise of scale 1/ε once; a query draws no noise. Points
+    The votes of each cube, even of an empty one, get Laplace noise of scale 1/ε once; a query draws no noise. Points
     outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released. So `predict_proba`
-    divides votes by n r^d, the mean count under the uniform law: the result orders points by confidence, but is not
-    calibrated. Only the methods' answers are private: the fitted object holds exact votes and the seed of the noise.
+    divides votes by n r^d, the mean count of n rows under the uniform law: its answers order points by confidence, but
+    are not calibrated. Only the methods' answers are private: the fitted object holds exact votes and the noise's seed.
 
     Args:
         epsilon: ε, above 0. side: public side r of the cubes; by default n^(-1/(2d)).
@@ -109,11 +109,11 @@ class PCL(HistogramClassifier):
 
     @property
     def released_cells(self) -> int:
-        """Number of cells whose noisy votes are released: all cells of the space, empty ones included."""
+        """The number of cells whose noisy votes are released: all cells of the space, also the empty cells."""
         return self.partition_.number(self.n_features_in_)
 
     def privacy(self, adjacency: Adjacency = "example") -> PrivacyBound:
-        """The ε bound of the noisy votes of all cells, for one example, or for one label if features are public."""
+        """The bound ε of the noisy votes of all cells, for one example, or for one label if features are public."""
         return vote_epsilon(self.epsilon, adjacency)
 
 
@@ -131,7 +131,7 @@ class LabelPrivateHistogram(PCL):
         return HistogramClassifier._share(self, points)
 
     def privacy(self, adjacency: Adjacency = "label") -> PrivacyBound:
-        """The ε bound of the noisy votes, for one label.
+        """The bound ε of the noisy votes, for one label.
 
         Raises:
             InputError: `adjacency` is "example", although features are public here.
@@ -150,8 +150,8 @@ class PCL2(PCL):
 
     Args:
         epsilon: ε, above 0. radius: r, public; by default n^(-1/(4d)). random_state: seed of the noise.
-        reference: (N, d) public points, or None. metric: of the space; used only with `reference`.
-        dimension: doubling dimension for the default r; by default d.
+        reference: (N, d) public points; None: the packing is a grid. metric: of the space; used only with `reference`.
+        dimension: doubling dimension of the space, which replaces d in the default r; by default d.
         centred: whether the grid's first centre lies at r/2 along each axis rather than at 0; both grids are maximal.
     """
 
@@ -182,8 +182,8 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
     """The partition into Voronoi cells of a maximal r-packing: a grid, or points chosen from a public reference set.
 
     Args:
-        rule: has the parameters radius, reference, metric, dimension and centred.
-        points: (n, d), the sample. bounded: whether the space is [0, 1]^d, else R^d.
+        rule: the estimator, with the parameters radius, reference, metric, dimension and centred.
+        points: (n, d), the sample. bounded: whether a grid covers [0, 1]^d; else it covers R^d.
 
     Raises:
         InputError: r or the dimension is not above 0, or the reference set is the sample.
@@ -209,9 +209,9 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
 
 @dataclass(frozen=True)
 class CellCounts:
-    """Counts of examples by cell, exact or noisy; every cell that is not in the table counts 0.
+    """Counts of examples by cell, exact or noisy; the count of a cell that is not in the table is 0.
 
-    table: of m cells. counts: (m,).
+    table: the table of m cells. counts: (m,).
     """
 
     table: CellTable
@@ -224,15 +224,14 @@ class CellCounts:
         Only non-empty cells get noise, from the Laplace law of scale 2/ε.
 
         Args:
-            cells: (n, k), k >= 1, the cell of each of n examples. epsilon: above 0. delta: in (0, 1).
+            cells: (n, k), k >= 1, the cell of each of n examples. epsilon: ε, above 0. delta: δ in (0, 1).
             seed, purpose: decide on the noise, which is independent for each purpose.
 
         Raises:
             ValueError: ε or δ is out of range.
         """
         threshold, table = stability_threshold(epsilon, delta), CellTable.of(cells)
-        noise = CellNoise(seed, purpose, 2.0 / epsilon).at(table.coordinates)
-        noisy = np.bincount(table.find(cells)) + noise
+        noisy = np.bincount(table.find(cells)) + CellNoise(seed, purpose, 2.0 / epsilon).at(table.coordinates)
         passed = noisy >= threshold
         return cls(CellTable.of(table.coordinates[passed]), noisy[passed])
 
@@ -250,8 +249,11 @@ class PCL2b(CellClassifier):
 
     Args:
         epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each histogram, by default n^-2.
-        radius, random_state, reference, metric, dimension, centred: as for PCL2; without a reference set the cells are
-            cubes in R^d.
+        radius: r of the packing whose Voronoi cells are used, public; by default n^(-1/(4d)).
+        random_state: seed of the noise. reference: (N, d) public points, from which the packing is chosen; None: the
+            cells are cubes in R^d. metric: of the space; used only with `reference`.
+        dimension: doubling dimension of the space, which replaces d in the default r; by default d.
+        centred: whether a centre of the cubes lies at r/2 along each axis rather than at 0.
     """
 
     epsilon: float = 1.0
@@ -275,12 +277,11 @@ class PCL2b(CellClassifier):
     def _share(self, points: Floats) -> Floats:
         cells = self.partition_.cells(points)
         counts = self.all_.at(cells)
-        ones = np.minimum(self.ones_.at(cells), counts)
-        return ones / np.where(counts > 0.0, counts, 1.0)
+        return np.minimum(self.ones_.at(cells), counts) / np.where(counts > 0.0, counts, 1.0)
 
     @property
     def released_cells(self) -> int:
-        """Number of cells of the histogram of all examples that passed its threshold."""
+        """The number of cells of the histogram of all examples that passed its threshold."""
         return len(self.all_.counts)
 
     def privacy(self) -> PrivacyBound:

@@ -1,4 +1,4 @@
-"""Histogram density estimates, which are constant on cubes: with privacy (PCDE) and without."""
+"""Histogram density estimates, which are constant on cubes: without privacy, and with privacy (PCDE)."""
 
 import warnings
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The histogram density estimate without privacy, on cubes of side n^(-1/(2d)) in R^d.
 
     Args:
-        side: of the cubes; by default n^(-1/(2d)).
+        side: side of the cubes; by default n^(-1/(2d)) for n rows.
 
     Attributes:
-        coordinates_: (m, d), the cubes of positive density. masses_: (m,), their masses. heights_: (m,), their
-            densities.
+        coordinates_: (m, d), the cubes of positive density. masses_: (m,), the mass of each. heights_: (m,), the
+            density in each.
     """
 
     normalise: bool = False  # exact counts add up to n already
@@ -41,7 +41,7 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         points = check_points(X)
         rows, self.n_features_in_ = points.shape
         check_parameters(self)
-        self.cubes_ = Cubes(self.side or cube_side(rows, self.n_features_in_))
+        self.cubes_ = Cubes(self.side or cube_side(*points.shape))
         self.histogram_ = self._count(self.cubes_.cells(points))
         self.coordinates_, counts = self.histogram_.table.coordinates, self.histogram_.counts
         self.masses_ = counts / (counts.sum() if self.normalise else rows)
@@ -83,8 +83,8 @@ class PCDE(HistogramDensity):
 
     Args:
         epsilon: ε, above 0. delta: δ in (0, 1), by default n^-2.
-        normalise: divide counts by their noisy total (Remark 4.1) rather than by n. At moderate n many cells fall
-            below the threshold; this moves the mass of these cells to the cells above it.
+        normalise: whether counts are divided by their noisy total (Remark 4.1) rather than by n. At moderate n many
+            cells fall below the threshold; the division by the total moves their mass to the cells above it.
         side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise.
     """
 
@@ -95,7 +95,7 @@ class PCDE(HistogramDensity):
     random_state: int = 0
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn from points X (n, d) with a warning if no cell passes the threshold; `y` is ignored.
+        """Learn from points X (n, d), and warn if no cell passes the threshold; `y` is ignored.
 
         Raises:
             InputError: shapes or parameters are out of range.

@@ -31,10 +31,11 @@ class Cubes:
     supremum norm, for every d.
 
     Args:
-        side: of each cube, above 0. offset: coordinate of the first cube's corner along each axis.
+        side: side of each cube, above 0. offset: coordinate of the first cube's corner along each axis.
         unit_cube: whether points outside [0, 1]^d are first moved to its boundary, with a warning. A cube that would
-            begin at 1 is then joined to the last one.
-        count: cubes along each axis of the unit cube, of which the last holds the rest; None: all that begin below 1.
+            begin at 1 is then joined to the cube before it.
+        count: number of cubes along each axis of the unit cube, the last of which holds the rest of the axis; None: all
+            cubes that begin below 1.
     """
 
     side: float
@@ -54,7 +55,7 @@ class Cubes:
         return scaled.astype(np.int64)
 
     def number(self, dimensions: int) -> int:
-        """Number of cubes in the unit cube of `dimensions` dimensions."""
+        """The number of cubes in the unit cube of `dimensions` dimensions."""
         return int(self.per_axis**dimensions)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
@@ -63,13 +64,12 @@ class Cubes:
 
     @property
     def per_axis(self) -> int:
-        """Number of cubes along each axis of the unit cube."""
+        """The number of cubes along each axis of the unit cube."""
         return self.count or math.ceil((1.0 - self.offset) / self.side - 1e-9)
 
     def edges(self) -> Floats:
         """The boundaries (per_axis + 1,) of the cubes along one axis of the unit cube, from 0 to 1."""
-        inner = self.offset + self.side * np.arange(1, self.per_axis)
-        return np.concatenate([[0.0], inner, [1.0]])
+        return np.concatenate([[0.0], self.offset + self.side * np.arange(1, self.per_axis), [1.0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +93,11 @@ class Voronoi:
         return np.asarray(self._tree.query(points, k=1, return_distance=False), dtype=np.int64)
 
     def number(self, dimensions: int) -> int:
-        """Number of cells, one for each centre, in any dimension."""
+        """The number of cells, one for each centre, in any dimension."""
         return len(self.centres)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
-        """Average number of rows in a cell: n divided by the number of centres."""
+        """The average number of rows in a cell: `rows` divided by the number of centres, in any dimension."""
         return rows / len(self.centres)
 
 
@@ -105,8 +105,8 @@ Partition = Cubes | Voronoi
 
 
 def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
-    """A maximal r-packing (m, d) of a reference set (N, d): points at least r = `radius` apart, to which none can be
-    added.
+    """A maximal r-packing (m, d) of a reference set (N, d): points of the set at least r = `radius` apart, to which no
+    other point of the set can be added.
 
     Points are chosen in the order of the rows. The reference set must be public: the chosen points reveal who is in it.
 

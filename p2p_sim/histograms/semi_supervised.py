@@ -23,7 +23,7 @@ class Net(Protocol):
     """A finite list of classifiers."""
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """How many of n examples each classifier gets wrong, as a vector; points: (n, d); labels: (n,)."""
+        """The number of examples that each classifier gets wrong, as a vector; points: (n, d); labels: (n,)."""
         ...
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
@@ -35,7 +35,7 @@ class Concepts(Protocol):
     """A class of classifiers, possibly infinite."""
 
     def net(self, points: Floats) -> Net:
-        """A net whose classifiers label the points (m, d) in every way in which the class can, except perhaps all 0."""
+        """A net that labels the points (m, d) in every way in which the class can, except perhaps all with 0."""
         ...
 
 
@@ -44,7 +44,7 @@ class HalfSpaces:
     """Half-spaces {x: u·x >= t}: for d = 1 thresholds {x >= t}, for d = 2 half-planes of equally spaced directions u.
 
     Args:
-        directions: how many, at least 1, the first along the first axis; 1 for d = 1.
+        directions: number of directions, at least 1, the first along the first axis; 1 for d = 1.
     """
 
     directions: int = 1
@@ -75,7 +75,7 @@ class HalfSpaceNet:
     cuts: Floats
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """How many of the points (n, d) with labels (n,) each of the C·D classifiers gets wrong, (C·D,)."""
+        """The number of points (n, d) with labels (n,) that each of the C·D classifiers gets wrong, (C·D,)."""
         at, signed = points @ self.normals, 1 - 2 * labels.astype(np.int64)
         columns = [_wrong_from(at[:, j], signed, self.cuts[:, j]) for j in range(at.shape[1])]
         return np.stack(columns, axis=1).ravel() + int(labels.sum())
@@ -114,9 +114,8 @@ class IntervalNet:
     high: NDArray[np.intp]
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """How many of the points (n, 1) with labels (n,) each interval gets wrong, (C(C-1)/2,)."""
-        signed = 1 - 2 * labels.astype(np.int64)
-        beyond = _wrong_from(points[:, 0], signed, self.cuts)
+        """The number of points (n, 1) with labels (n,) that each interval gets wrong, (C(C-1)/2,)."""
+        beyond = _wrong_from(points[:, 0], 1 - 2 * labels.astype(np.int64), self.cuts)
         return np.asarray(beyond[self.low] - beyond[self.high] + int(labels.sum()))
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
@@ -135,8 +134,8 @@ def _cuts(at: Floats) -> Floats:
 def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[np.int64]:
     """For each of the cuts (C,), the sum of `signed` (n,) over the examples whose value in `at` (n,) is no smaller.
 
-    With `signed` 1 for label 0 and -1 for label 1, this plus the number of ones is the number of wrong labels if the
-    examples from the cut on get label 1.
+    If `signed` is 1 for label 0 and -1 for label 1, the sum plus the number of labels 1 is the number of errors of the
+    classifier that gives label 1 to the examples from the cut on.
     """
     order = np.argsort(at, kind="stable")
     running = np.concatenate([[0], np.cumsum(signed[order])])
@@ -180,7 +179,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_disjoint(points, check_labels(y, len(points)), others)
 
     def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
-        """Learn from two samples that are known to have nobody in common, even if they hold equal rows.
+        """Learn from two samples of which the caller knows that no person is in both, even if they hold equal rows.
 
         `fit` refuses equal samples; this method does not, because a refusal would reveal something about the rows.
 
@@ -195,7 +194,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         drawn = np.zeros((0, points.shape[1]))  # no cell passed: a net without points gives every point one label
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
-        # a finite net that tells these apart, and a private choice from it by the labelled examples
+        # a finite net that tells the drawn points apart, and a private choice from it by the labelled examples
         self.net_ = self.concepts.net(drawn)
         errors = self.net_.errors(points, labels)
         law, rng = choice_law(errors, self.epsilon), streams.generator("histogram choice")

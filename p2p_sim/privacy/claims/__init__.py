@@ -1,4 +1,4 @@
-"""The papers' numbered claims, each evaluated over a grid of parameters: whether it holds, else a counter-example."""
+"""The papers' numbered claims, each checked on a grid of parameters: whether it holds, or else a counter-example."""
 
 from p2p_sim.privacy.claims import (
     bag_counts,
@@ -14,7 +14,7 @@ __all__ = ["Claim", "ClaimCase", "Verdict", "all_claims"]
 
 
 def all_claims() -> tuple[Claim, ...]:
-    """Every claim that is checked, paper by paper; `Claim.check` evaluates one."""
+    """All claims that can be checked, paper by paper; `Claim.check` checks one."""
     return (
         *clustering_matrices.CLAIMS,
         *centralised_utility.CLAIMS[:2],

@@ -10,9 +10,9 @@ from p2p_sim.privacy.rivals import released_distribution
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
-    """Equally likely noise vectors (count^K, K) for K classes: a quadrature of Laplace noise of this scale.
+    """Equally likely noise vectors (count^K, K) for K classes, a quadrature of independent Laplace noise of this scale.
 
-    The vectors are all combinations of `count` quantiles of the Laplace law.
+    They are all combinations of `count` quantiles of the Laplace law.
     """
     u = (np.arange(count) + 0.5) / count
     points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
@@ -27,7 +27,7 @@ def shares(labels: tuple[int, ...], classes: int) -> Floats:
 def noisy_label_law(
     labels: tuple[int, ...], classes: int, threshold: float, noise: Floats, resampling_prob: float
 ) -> Floats:
-    """Probability of each of the K^n vectors of noisy labels of a cluster's n users, averaged over the noise.
+    """The probability (K^n,) of each vector of noisy labels of a cluster's n users, averaged over the noise.
 
     Args:
         labels: the users' true labels. classes, threshold, resampling_prob: K, τ, λ.
@@ -43,14 +43,17 @@ def noisy_label_law(
 
 
 def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampling_prob: float) -> float:
-    """Pure ε of the noisy labels of a cluster of n users where nothing else is released, exact for this noise.
+    """Pure ε of the noisy labels of a cluster of n users if nothing else is released, exact for this law of the noise.
 
-    It is the largest log-ratio over all neighbouring data sets and outputs. Arguments as of `noisy_label_law`.
+    It is the largest log-ratio over all neighbouring data sets and outputs.
+
+    Args:
+        n: users. classes, threshold, resampling_prob: K, τ, λ. noise: (M, K) equally likely noise vectors.
     """
     law = cache(lambda labels: noisy_label_law(labels, classes, threshold, noise, resampling_prob))
-    worst = 0.0
-    # for all labels of the other users, up to their order, and for each change of the target's label
-    for rest in itertools.combinations_with_replacement(range(classes), n - 1):
-        for before, after in itertools.permutations(range(classes), 2):
-            worst = max(worst, float(np.log(law((before, *rest)) / law((after, *rest))).max()))
-    return worst
+    # over all labels of the other users, up to their order, and all changes of the target's label
+    return max(
+        float(np.log(law((before, *rest)) / law((after, *rest))).max())
+        for rest in itertools.combinations_with_replacement(range(classes), n - 1)
+        for before, after in itertools.permutations(range(classes), 2)
+    )

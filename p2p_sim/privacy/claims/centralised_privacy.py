@@ -1,7 +1,9 @@
 """Claims on the privacy of the centralised mechanism: Theorems 1 and 6, Corollaries 1 and 2 of the clustering paper.
 
-Theorem 1 is tested by events whose probabilities have a closed form. D and D' are neighbouring data sets, in which user
-1's label is a and b. The noisy label distribution q̃ is released, since the modified loss needs it for β > 0.
+Theorem 1 is tested by events whose probabilities have a closed form. D and D' are neighbouring data sets: user 1's
+label is a in D and b in D'. The noisy label distribution q̃ is released, since the modified loss needs it for β > 0.
+For q̃, Algorithm 1 adds Laplace noise of scale σ/n to the share of each of K labels in a cluster of n users, clips the
+sums to [τ, 1], and renormalises them. With probability λ a user's noisy label is drawn from q̃; else it is her label.
 
 The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at least 1-(K-1)τ, and every other share is
 clipped to τ". If in D the share of a is at most 1-(K-1)τ and that of b at least τ, both noises are in their exponential
@@ -42,10 +44,9 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
         labels: of the cluster's users; user 1's is the first, and equals `own`.
         classes: K. scale: σ, above 0. threshold: τ in (0, 1/K). resampling_prob: λ.
     """
-    share, unit, top = shares(labels, classes), scale / len(labels), 1.0 - (classes - 1) * threshold
-    probability = laplace_tail(top - share[0], unit)
-    for elsewhere in share[1:]:
-        probability *= laplace_tail(float(elsewhere) - threshold, unit)
+    share, top = shares(labels, classes), 1.0 - (classes - 1) * threshold
+    distances = [top - float(share[0]), *(share[1:] - threshold).tolist()]
+    probability = math.prod(laplace_tail(distance, scale / len(labels)) for distance in distances)
     return probability * (resampling_prob * top + (1.0 - resampling_prob) * (own == 0))
 
 
@@ -66,9 +67,9 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
             bound(scale, lam, tau), math.log(first / second), None, classes, K=classes, n=classes, sigma=scale, lam=lam,
             tau=tau, probability=first, neighbour_probability=second,
         )  # fmt: skip
-    # the edge event, with its log-ratio at the worst q̃(a), τ + x
+    # the edge event: its log-ratio where q̃(a) is largest, τ + x
     for classes, scale, lam in itertools.product((3, 4), SCALES, RESAMPLING):
-        n = classes + 1  # one user holds each label, two the last; so the share of a is τ, that of b as well
+        n = classes + 1  # two users hold the last label, one each other label; a and b both have the share τ = 1/n
         edge = 2.0 / scale + math.log1p((1.0 - lam) / (lam * (1.0 / n + EDGE)))
         yield at_most(
             bound(scale, lam, 1.0 / n), edge, None, n, K=classes, n=n, sigma=scale, lam=lam, tau=1.0 / n,
@@ -83,24 +84,23 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
         offset: added to the claimed lower bound τ of q̃, for a control.
     """
     rng = np.random.default_rng(6)
-    for classes in (2, 3, 5, 10, 50):
-        for fraction in (1e-6, 0.1, 0.5, 0.999, 1.0):
-            tau = fraction / classes
-            for scale in (0.0, 1e-3, 0.1, 1.0, 100.0):
-                share = np.array(distributions(classes))
-                noise = scale * rng.laplace(size=(100, len(share), classes))
-                q = released_distribution(share, noise, tau).reshape(-1, classes)
-                where = {"K": float(classes), "tau": tau, "noise": scale}
-                yield at_least(tau + offset, float(q.min()), classes, **where, quantity=0)
-                yield at_most(1.0, float(q.max()), None, classes, **where, quantity=1)
-                yield at_most(1.0, float(np.abs(q.sum(axis=1)).max()), None, classes, **where, quantity=2)
-                yield at_least(1.0, float(np.abs(q.sum(axis=1)).min()), classes, **where, quantity=3)
-                least = np.linalg.svd(randomisation_matrix(q[0], 0.99), compute_uv=False)[-1]
-                yield at_least(0.01 / math.sqrt(2.0 * classes), float(least), classes, **where, quantity=4)
+    for classes, fraction, scale in itertools.product(
+        (2, 3, 5, 10, 50), (1e-6, 0.1, 0.5, 0.999, 1.0), (0.0, 1e-3, 0.1, 1.0, 100.0)
+    ):
+        share, tau = np.array(distributions(classes)), fraction / classes
+        noise = scale * rng.laplace(size=(100, len(share), classes))
+        q = released_distribution(share, noise, tau).reshape(-1, classes)
+        where = {"K": float(classes), "tau": tau, "noise": scale}
+        yield at_least(tau + offset, float(q.min()), classes, **where, quantity=0)
+        yield at_most(1.0, float(q.max()), None, classes, **where, quantity=1)
+        yield at_most(1.0, float(np.abs(q.sum(axis=1)).max()), None, classes, **where, quantity=2)
+        yield at_least(1.0, float(np.abs(q.sum(axis=1)).min()), classes, **where, quantity=3)
+        least = np.linalg.svd(randomisation_matrix(q[0], 0.99), compute_uv=False)[-1]
+        yield at_least(0.01 / math.sqrt(2.0 * classes), float(least), classes, **where, quantity=4)
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Corollary 1: the exact ε of its mechanism against factor · ε.
+    """Yield cases of Corollary 1: the exact ε of the corollary's mechanism against factor · ε.
 
     At τ = 1/K the distribution q̃ is uniform, so that the mechanism is K-ary randomised response.
     """
@@ -119,11 +119,10 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
     Args:
         leading: the numerator of Theorem 2's factor as a function of K; 1 by the sharp form of Lemma 2.
     """
-    for classes in (2, 5, 10, 20, 50, 100):
-        for epsilon in (0.01, 0.1, 0.5, 0.99):
-            beta = classes / (classes - 1 + math.exp(epsilon))
-            factor = leading(classes) / (1.0 - beta)
-            yield at_most(4.0 * classes / epsilon, factor, None, classes, K=classes, epsilon=epsilon, beta=beta)
+    for classes, epsilon in itertools.product((2, 5, 10, 20, 50, 100), (0.01, 0.1, 0.5, 0.99)):
+        beta = classes / (classes - 1 + math.exp(epsilon))
+        factor = leading(classes) / (1.0 - beta)
+        yield at_most(4.0 * classes / epsilon, factor, None, classes, K=classes, epsilon=epsilon, beta=beta)
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
@@ -131,17 +130,14 @@ def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
 
     The error of the quadrature is taken as three times the difference from a coarser quadrature.
     """
-    for classes, n, fine, coarse in ((2, 2, 200, 140), (2, 4, 120, 80), (3, 2, 32, 22), (3, 3, 28, 20)):
-        for phi in (0.01, 0.1, 0.3):
-            for epsilon in (0.1, 0.5, 2.0):
-                lam = 1.0 / (1.0 + math.expm1(epsilon) * phi)
-                values = [
-                    label_epsilon(n, classes, phi, laplace_nodes(classes, 1.0 / (epsilon * n), count), lam)
-                    for count in (fine, coarse)
-                ]
-                error = 3.0 * abs(values[0] - values[1])
-                low, high = values[0] - error, values[0] + error
-                yield at_most(constant * epsilon, low, high, n, K=classes, n=n, phi=phi, epsilon=epsilon)
+    clusters = ((2, 2, (200, 140)), (2, 4, (120, 80)), (3, 2, (32, 22)), (3, 3, (28, 20)))  # K, n, fine and coarse
+    for (classes, n, counts), phi, epsilon in itertools.product(clusters, (0.01, 0.1, 0.3), (0.1, 0.5, 2.0)):
+        lam = 1.0 / (1.0 + math.expm1(epsilon) * phi)
+        fine, coarse = (
+            label_epsilon(n, classes, phi, laplace_nodes(classes, 1.0 / (epsilon * n), count), lam) for count in counts
+        )
+        error = 3.0 * abs(fine - coarse)
+        yield at_most(constant * epsilon, fine - error, fine + error, n, K=classes, n=n, phi=phi, epsilon=epsilon)
 
 
 CLAIMS = (

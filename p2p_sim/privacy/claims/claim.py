@@ -1,4 +1,4 @@
-"""A claim of a paper: its statement, the cases on which it is evaluated, and the verdict on it."""
+"""A claim of a paper: its statement, the cases on which it is checked, and the verdict on it."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -48,7 +48,10 @@ def at_most(claimed: float, true: float, upper: float | None = None, size: float
 
 
 def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> ClaimCase:
-    """The case of a claim that a value is at least `claimed`, and is exactly `true`; size, where: as of `at_most`."""
+    """The case of a claim that a value, which is exactly `true`, is at least `claimed`.
+
+    size: how large the case is. where: the parameters of the case.
+    """
     ratio = _ratio(true, claimed)
     return ClaimCase(claimed, ratio, ratio, {**where, "claimed": claimed, "true": true}, size)
 
@@ -83,10 +86,10 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Claim:
-    """A printed statement, and a function that gives the cases on which it is evaluated.
+    """A statement of a paper, and the function `cases` that yields the cases on which it is checked.
 
-    corrected: a statement that holds instead, or a sharper one. belief: whether the statement is a common belief that
-    the paper denies, rather than a claim of the paper.
+    name, paper: its number in the paper, and the paper. corrected: a statement that holds instead, or a sharper one.
+    belief: whether the statement is a common belief that the paper denies, rather than a claim of the paper.
     """
 
     name: str
@@ -129,5 +132,5 @@ class Claim:
 
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase]], corrected: str = "") -> Claim:
-    """A claim of the clustering paper; arguments as the fields of `Claim`."""
+    """A claim of the clustering paper; the arguments are fields of `Claim`."""
     return Claim(name, CLUSTERING, statement, cases, corrected)

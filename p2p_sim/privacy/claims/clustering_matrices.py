@@ -3,8 +3,8 @@
 Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1; entries [y', y] as in line 29 of Algorithm 1.
 """
 
+import itertools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def inverse_matrix(q: Floats, beta: float) -> Floats:
 
 
 def distributions(classes: int) -> list[Floats]:
-    """Label distributions (K,) on which claims are evaluated: uniform, one class, two halves, and 8 random ones."""
+    """Label distributions (K,) on which claims are checked: uniform, one class, two halves, and 8 random ones."""
     rng = np.random.default_rng([SEED, classes])
     certain, halves = np.zeros(classes), np.zeros(classes)
     certain[0], halves[:2] = 1.0, 0.5
@@ -36,46 +36,35 @@ def distributions(classes: int) -> list[Floats]:
     return [np.full(classes, 1.0 / classes), certain, halves, *random]
 
 
-class Randomisation(NamedTuple):
-    """Parameters of a label randomisation matrix Q: the number of classes K, β, and the label distribution q (K,)."""
-
-    classes: int
-    beta: float
-    q: Floats
-
-
-def _randomisations() -> Iterator[Randomisation]:
-    """Yield the parameters of the matrices Q on which every lemma is evaluated."""
-    for classes in CLASSES:
-        for q in distributions(classes):
-            for beta in BIASES:
-                yield Randomisation(classes, beta, q)
+def _matrices() -> Iterator[tuple[Floats, float]]:
+    """The label distribution q (K,) and the β of each matrix Q on which every lemma is checked."""
+    return itertools.product((q for classes in CLASSES for q in distributions(classes)), BIASES)
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Yield cases of Lemma 1: the least singular value of Q against a claimed lower bound, a function of K and β."""
-    for classes, beta, q in _randomisations():
+    for q, beta in _matrices():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
-        yield at_least(bound(classes, beta), value, classes, K=classes, beta=beta, largest_q=float(q.max()))
+        yield at_least(bound(len(q), beta), value, len(q), K=len(q), beta=beta, largest_q=float(q.max()))
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Yield cases of Lemma 2: the largest absolute column sum of Q⁻¹ against an upper bound, a function of K and β."""
-    for classes, beta, q in _randomisations():
+    for q, beta in _matrices():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
-        yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
+        yield at_most(bound(len(q), beta), value, None, len(q), K=len(q), beta=beta, smallest_q=float(q.min()))
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
     """Yield cases of Lemma 4: the largest modified loss against an upper bound, a function of K and β.
 
-    It is the largest for all losses in [0, 1], and attained with losses of 0 and 1.
+    The largest modified loss is over all losses in [0, 1]; losses of 0 and 1 attain it.
     """
-    for classes, beta, q in _randomisations():
+    for q, beta in _matrices():
         inverse = inverse_matrix(q, beta)
         positive, negative = np.maximum(inverse, 0.0).sum(axis=0), np.maximum(-inverse, 0.0).sum(axis=0)
         value = float(np.maximum(positive, negative).max())
-        yield at_most(bound(classes, beta), value, None, classes, K=classes, beta=beta, smallest_q=float(q.min()))
+        yield at_most(bound(len(q), beta), value, None, len(q), K=len(q), beta=beta, smallest_q=float(q.min()))
 
 
 CLAIMS = (

@@ -10,7 +10,7 @@ from p2p_sim.privacy import LabelExchange, lemma9_epsilon, local_epsilon, theore
 from p2p_sim.privacy.claims.claim import ClaimCase, at_least, at_most, clustering
 
 Law = dict[tuple[int, int], float]
-"""The probability of each of an observer's outcomes."""
+"""The probability of each outcome that an observer can see."""
 SMALL = tuple(itertools.product((5, 10, 20, 50, 100), (0.05, 0.2, 0.4, 0.45), (0.1, 0.5, 1.0), (0.5, 0.1, 0.01)))
 LARGE = tuple(
     (n, alpha, theta, 1.0 / n**2)
@@ -100,8 +100,10 @@ def peer_law(n: int, alpha: float, label: int) -> Law:
 
     label: the label of the target, user 0; the other n - 1 users hold label 0.
     """
-    keys = itertools.product(range(n), range(2))
-    return {(source, bit): (1.0 - alpha if bit == label * (source == 0) else alpha) / n for source, bit in keys}
+    return {
+        (source, bit): (1.0 - alpha if bit == label * (source == 0) else alpha) / n
+        for source, bit in itertools.product(range(n), range(2))
+    }
 
 
 def silent_law(theta: float, alpha: float, label: int) -> Law:
@@ -113,16 +115,16 @@ def silent_law(theta: float, alpha: float, label: int) -> Law:
 
 
 def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
-    """δ(ε): the larger hockey-stick divergence, of both directions, of two laws with the same outcomes."""
+    """δ(ε) of two laws with the same outcomes: the larger hockey-stick divergence of both directions."""
     growth = math.exp(epsilon)
     return max(
-        sum(max(0.0, value - growth * other[key]) for key, value in law.items())
-        for law, other in ((first, second), (second, first))
+        sum(max(0.0, value - growth * reverse[key]) for key, value in law.items())
+        for law, reverse in ((first, second), (second, first))
     )
 
 
 def pure_epsilon(first: Law, second: Law) -> float:
-    """The pure ε of two laws: the largest absolute log-ratio; both must have the same outcomes and zeros."""
+    """Pure ε of two laws with the same outcomes of positive probability: the largest absolute log-ratio."""
     return max(abs(math.log(value / second[key])) for key, value in first.items() if value > 0.0)
 
 
@@ -141,10 +143,10 @@ def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
-    """Yield cases of Section 5.1: the claim is that without an exchange ε at rate θ is at least ε at θ = 1.
+    """Yield cases of Section 5.1: without an exchange, ε at the sampling rate θ is claimed to be at least ε at θ = 1.
 
     Args:
-        pure: whether the pure ε are compared; else, as a control, δ(ε₀/2), which does fall with θ.
+        pure: whether pure ε is compared; else, as a control, δ(ε₀/2), which does fall with θ.
     """
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
         # "does not lower": refuted by a value below the one without subsampling

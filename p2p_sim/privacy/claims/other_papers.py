@@ -28,7 +28,7 @@ def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
 
 
 class PlrParameters(NamedTuple):
-    """Parameters of objective perturbation, by lines 1 to 6 of the stacking paper's Algorithm 1.
+    """Parameters of objective perturbation.
 
     noise_epsilon: ε', which sets the noise. extra_l2: Δ, the additional regularisation.
     """
@@ -38,7 +38,7 @@ class PlrParameters(NamedTuple):
 
 
 def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
-    """The noise parameter ε' and the additional regularisation Δ that the stacking paper prints.
+    """The noise parameter ε' and the additional regularisation Δ by lines 1 to 6 of the stacking paper's Algorithm 1.
 
     Args:
         epsilon: ε. n: number of examples. strength: λ, above 0, the regularisation.
@@ -68,10 +68,10 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases: the largest ratio of the released model's log-densities, for data that differ in one example.
+    """Yield cases: the largest log-ratio of the released model's densities, for data that differ in one example.
 
-    The ratio is the largest on a grid of models, a lower bound of the true one. So the cases can refute the claim; that
-    the claim holds beyond the grid rests on the paper's proof.
+    The log-ratio is the largest on a grid of models, a lower bound of the true one. So the cases can refute the claim;
+    beyond the grid, that it holds rests on the paper's proof.
 
     Args:
         budget: factor of ε', for a control.
@@ -101,33 +101,31 @@ def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> fl
 
     A cell is reported if it is not empty, and its noisy count is at least (2/ε) ln(2/δ) + shift.
     """
-    if count == 0:
-        return 0.0
-    return laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
+    tail = laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
+    return tail if count > 0 else 0.0
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
     """Yield cases: exact δ(ε) of a stability-based histogram of two cells when one example moves between them.
 
-    Counts stay below the threshold. There a reported count says no more than that its cell is reported, because its
-    density is exponential. At larger counts each cell's loss is at most ε/2: only a cell that becomes empty costs δ.
+    Counts stay below the threshold. There, given that a cell is reported, its noisy count does not depend on its true
+    count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is at most ε/2. Only a
+    cell that becomes empty costs δ.
 
     Args:
         shift: the last term of the threshold, 1 in the paper.
     """
-    for epsilon, delta in itertools.product((0.1, 0.5, 1.0), (1e-2, 1e-4, 1e-8)):
-        for counts in itertools.product((1, 2, 3), (0, 1, 3)):
-            # probabilities of the four outcomes: whether each of the cells is reported, before and after the move
-            laws = []
-            for moved in (0, 1):
-                chances = [reported(count, epsilon, delta, shift) for count in (counts[0] - moved, counts[1] + moved)]
-                laws.append([p * q for p in (1.0 - chances[0], chances[0]) for q in (1.0 - chances[1], chances[1])])
-            true = max(
-                sum(max(0.0, p - math.exp(epsilon) * q) for p, q in zip(first, second, strict=True))
-                for first, second in (laws, laws[::-1])
-            )
-            where = {"epsilon": epsilon, "delta": delta, "left": counts[0], "right": counts[1]}
-            yield at_most(delta, true, None, sum(counts), **where)
+    for epsilon, delta, left, right in itertools.product((0.1, 0.5, 1.0), (1e-2, 1e-4, 1e-8), (1, 2, 3), (0, 1, 3)):
+        # probabilities of the four outcomes: whether each of the cells is reported, before and after the move
+        laws = []
+        for counts in ((left, right), (left - 1, right + 1)):
+            chances = [reported(count, epsilon, delta, shift) for count in counts]
+            laws.append([p * q for p in (1.0 - chances[0], chances[0]) for q in (1.0 - chances[1], chances[1])])
+        true = max(
+            sum(max(0.0, p - math.exp(epsilon) * q) for p, q in zip(first, second, strict=True))
+            for first, second in (laws, laws[::-1])
+        )
+        yield at_most(delta, true, None, left + right, epsilon=epsilon, delta=delta, left=left, right=right)
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
@@ -136,20 +134,21 @@ def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
     Args:
         noise: the scale, times ε, of the Laplace noise on each cell's vote; 1 in the paper.
     """
-    for epsilon in (0.1, 1.0, 3.0):
-        for votes in itertools.product(np.arange(-2.0, 2.5, 0.5), repeat=2):
-            for move in ((-0.5, -0.5), (-0.5, 0.5), (-1.0, 0.0), (1.0, 0.0), (0.5, 0.5)):
-                true = 0.0
-                # the two decisions, as signs of the noisy votes
-                for signs in itertools.product((-1.0, 1.0), repeat=2):
-                    first = [laplace_tail(-s * v, noise / epsilon) for s, v in zip(signs, votes, strict=True)]
-                    moved = zip(signs, votes, move, strict=True)
-                    second = [laplace_tail(-s * (v + change), noise / epsilon) for s, v, change in moved]
-                    true = max(true, abs(math.log(first[0] * first[1] / (second[0] * second[1]))))
-                yield at_most(
-                    epsilon, true, None, abs(votes[0]) + abs(votes[1]), epsilon=epsilon, left=votes[0], right=votes[1],
-                    move_left=move[0], move_right=move[1],
-                )  # fmt: skip
+    grid = np.arange(-2.0, 2.5, 0.5)
+    moves = ((-0.5, -0.5), (-0.5, 0.5), (-1.0, 0.0), (1.0, 0.0), (0.5, 0.5))
+    for epsilon, left, right, move in itertools.product((0.1, 1.0, 3.0), grid, grid, moves):
+        moved, true, scale = (left + move[0], right + move[1]), 0.0, noise / epsilon
+        # the two decisions, as signs of the noisy votes
+        for signs in itertools.product((-1.0, 1.0), repeat=2):
+            first, second = (
+                math.prod(laplace_tail(-sign * vote, scale) for sign, vote in zip(signs, votes, strict=True))
+                for votes in ((left, right), moved)
+            )
+            true = max(true, abs(math.log(first / second)))
+        yield at_most(
+            epsilon, true, None, abs(left) + abs(right), epsilon=epsilon, left=left, right=right, move_left=move[0],
+            move_right=move[1],
+        )  # fmt: skip
 
 
 CLAIMS = (

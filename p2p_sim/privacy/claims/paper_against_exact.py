@@ -45,10 +45,10 @@ class BoundsRow:
 def bounds_table(
     sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
 ) -> list[BoundsRow]:
-    """A row of bounds for each sampling rate and cluster size n, at δ = 1/n²; the default sizes take about 10 s."""
+    """A row of bounds for each sampling rate and cluster size n, at δ = 1/n²; the default ones take about 10 s."""
     rows = []
     for rate, n in itertools.product(rates, sizes):
-        delta = 1.0 / n**2  # as small as Theorem 3 has it
+        delta = 1.0 / n**2  # the δ of Theorem 3
         exact = LabelExchange(n, flip_prob, rate).epsilon(delta)
         rows.append(
             BoundsRow(
