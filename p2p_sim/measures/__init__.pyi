@@ -57,6 +57,7 @@ from .rehearsal import uniform as uniform
 from .risk import area_under_curve as area_under_curve
 from .risk import bayes_error_rate as bayes_error_rate
 from .risk import best_logistic_risk as best_logistic_risk
+from .risk import cluster_means as cluster_means
 from .risk import constant_risks as constant_risks
 from .risk import error_rate as error_rate
 from .risk import exchanged_distribution as exchanged_distribution

@@ -112,6 +112,7 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
 
 def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
+    """The fit of one form with the given powers of the columns (P, 3) of `base`: φ, α and 1/(θn)."""
     # the design: a column for each term that varies, and one for all other terms; a φ of 1e-17 is a rounding error
     terms, (points, replicates) = base ** list(powers.values()), values.shape
     varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)

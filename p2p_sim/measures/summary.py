@@ -108,11 +108,6 @@ def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
     return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
 
 
-def totals(rows: "pd.DataFrame") -> dict[str, int]:
-    """Sums over replicates of the columns in `TOTALS`, by name; empty if no messages were simulated."""
-    return {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}
-
-
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
     """A summary of one scenario's rows as a record for JSON, with `totals` if messages were simulated.
 
@@ -135,6 +130,6 @@ def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str,
     for name, mean in {**means(rows), **({LOSS: paired} if paired else {}), **group_means(rows)}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None
         record[name] = {"mean": mean.value, "interval_95": interval}
-    if counts := totals(rows):
-        record["totals"] = counts
+    if totals := {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}:
+        record["totals"] = totals
     return record
