@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from p2p_sim.histograms import CellTable, Cubes, cube_side
-from p2p_sim.learning.learner import SUMS, Floats, Learner, Loss, labels_in
+from p2p_sim.learning.learner import SUMS, Floats, Learner, Loss, labels_in, normalised
 from p2p_sim.measures import half_l1
 from p2p_sim.mechanisms import DensityRelease, Predictor, ReleaseKind
 from p2p_sim.population import Population
@@ -110,5 +110,4 @@ class _Cubes:
         """Predicted class probabilities (n, K): the positive parts of the cube's sums, divided by their total."""
         cells = self.cubes.cells(self.config._scaled(features))
         cell = np.full(len(cells), -1) if self.table is None else self.table.find(cells)
-        share = np.maximum(self.sums[cell], 0.0) + 1e-12
-        return np.asarray(share / share.sum(axis=1, keepdims=True))
+        return normalised(np.maximum(self.sums[cell], 0.0) + 1e-12)

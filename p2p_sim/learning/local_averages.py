@@ -70,5 +70,4 @@ class _Table:
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Predicted class probabilities (n, K): the positive parts of the sums, divided by their total."""
         sums = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
-        sums = np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12
-        return np.asarray(sums / sums.sum(axis=1, keepdims=True))
+        return normalised(np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12)

@@ -147,20 +147,18 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     trim: float = Field(default=0.1, ge=0, lt=0.5)
     """Share of a cluster's labels that each class loses, at least 0 and below 1/K for K classes."""
 
-    def learn(self, received: Received) -> Predictor:
-        return self.fit(received.rows, self._shares(received))
-
-    def learn_counts(self, received: Counted) -> Predictor:
-        return self.fit(received.rows, self._shares(received))
-
-    def _shares(self, received: Received | Counted) -> Floats:
-        """Sample weights (m, K): the trimmed shares of each row's cluster, times the row's number of labels."""
+    def learn(self, received: Received | Counted) -> Predictor:
+        """The model whose weights are the trimmed shares of each row's cluster times the row's number of labels."""
         weights, cluster = received.weights, received.cluster
         classes = weights.shape[1]
         if self.trim * classes >= 1:
             raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{classes} for {classes} classes")
         counts = np.stack([np.bincount(cluster, weights=column) for column in weights.T], axis=1)
-        return np.asarray(trimmed_shares(counts, self.trim)[cluster] * weights.sum(axis=1, keepdims=True))
+        shares = trimmed_shares(counts, self.trim)[cluster] * weights.sum(axis=1, keepdims=True)
+        return self.fit(received.rows, shares)
+
+    def learn_counts(self, received: Counted) -> Predictor:
+        return self.learn(received)
 
 
 class WeightedLogisticConfig(Learner):

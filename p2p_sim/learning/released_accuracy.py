@@ -129,12 +129,12 @@ def _of_users(
     # weights bound the indicator of a right prediction from below and above, up to the drift
     high = low if evidence.upper is None else evidence.upper[every, predicted]
     drift = _drift(evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=len(cluster_offsets) - 1))
-    lower = _Bound(float(low.mean()) - drift.value, low.var() / max(m - 1, 1) + drift.variance)
-    upper = _Bound(float(high.mean()) + drift.value, high.var() / max(m - 1, 1) + drift.variance)
-    return _estimate(
-        lower.moved(-quantile), upper.moved(quantile), value=None, labels=m, confidence=confidence,
-        basis="own labels: bounds, normal intervals",
-    )  # fmt: skip
+    lower, upper = (
+        _Bound(float(w.mean()) + side * drift.value, w.var() / max(m - 1, 1) + drift.variance).moved(side * quantile)
+        for w, side in ((low, -1.0), (high, 1.0))
+    )
+    basis = "own labels: bounds, normal intervals"
+    return _estimate(lower, upper, value=None, labels=m, confidence=confidence, basis=basis)
 
 
 def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,19 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from p2p_sim.measures.intervals import Estimate
+
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """The value that a fit predicts for one further measurement, and the ends of the 95% prediction interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __contains__(self, measured: float) -> bool:
-        return self.low <= measured <= self.high
 
 
 def predict(
@@ -29,8 +19,8 @@ def predict(
     *,
     weights: ArrayLike | None = None,
     weight: float = 1.0,
-) -> Prediction:
-    """Predicts one further measurement by weighted least squares, with Student's 95% t-interval.
+) -> Estimate:
+    """Predicts one further measurement by weighted least squares, with a 95% prediction interval by Student's t.
 
     The interval is right if measurement i is design[i] · b plus an independent normal error of variance s²/weights[i]
     with unknown b and s. No measurement can verify that this law still holds at `at`.
@@ -69,7 +59,7 @@ def predict(
     value = float(leverage @ fitted)
     spread = float(np.sum((y * root - Q @ fitted) ** 2)) / free
     half = float(stdtrit(free, 0.975)) * math.sqrt(spread * (1.0 / weight + float(leverage @ leverage)))
-    return Prediction(value, value - half, value + half)
+    return Estimate(value, value - half, value + half)
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:

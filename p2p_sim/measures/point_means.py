@@ -223,8 +223,8 @@ def differences(
         results.append(Difference(column, None, first_worst, second_worst, difference=None, counts=(count, count)))
     elif len(results) > 1:
         a, b = (table.loc[used].dropna(axis=1).mean() for table in (first_table, second_table))
-        none = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
-        results.append(_difference(column, a, b, values=None, paired=paired) or none)
+        empty = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
+        results.append(_difference(column, a, b, values=None, paired=paired) or empty)
     return results
 
 

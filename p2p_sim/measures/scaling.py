@@ -6,25 +6,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from p2p_sim.measures.intervals import Estimate
+
 Floats = NDArray[np.float64]
 RESAMPLES = 400
 """Number of bootstrap samples of the replicates for the 95% interval of a fitted constant."""
 VARIES = 1.1
 """A term varies if its largest value exceeds its smallest by this factor; all other terms together are one constant."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A fitted number and its two-sided 95% confidence interval, with NaN ends if the replicates give no interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        if not np.isfinite(self.low):
-            return f"{self.value:.3g} (no interval)"
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
 FORMS = {
