@@ -48,9 +48,7 @@ def _count_error(release: DensityRelease, own: DensityRelease, users: int) -> fl
     """The largest difference between a cell's true count and its released count, which is 0 for cells left out."""
     if release.counts is None:
         return None
-    counts: NDArray[np.float64] = np.zeros(len(own.masses))
-    if len(release.counts):
-        counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)
+    counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)
     return float(np.max(np.abs(counts - own.masses * users)))
 
 

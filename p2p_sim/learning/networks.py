@@ -147,7 +147,7 @@ class Training:
         import torch
 
         chosen = self.settings
-        # each epoch has its own seed, as the initial weights: training resumed from a checkpoint gives the same weights
+        # the initial weights and each epoch have a seed: training resumed from a checkpoint gives the same weights
         with _computing(chosen):
             _seed(chosen.seed, 0)
             network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)

@@ -117,6 +117,7 @@ def _estimate(
 def _of_users(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
+    """The accuracy among the users whose own labels were released."""
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
     predicted, every = predictions[evidence.user], np.arange(m)
     low = evidence.weights[every, predicted]
@@ -234,6 +235,7 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
 def _of_clusters(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
+    """The accuracy among all users, from released labels of their clusters."""
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
     drift = _drift(evidence, np.diff(cluster_offsets))
     if shares.released.all() and shares.constant.all() and evidence.drift is None:

@@ -31,7 +31,7 @@ class Sine:
     """The function g(x) = sin(2π periods x).
 
     Args:
-        periods: in [0, 1], above 0.
+        periods: number of periods in [0, 1], above 0.
     """
 
     periods: float
