@@ -37,7 +37,7 @@ from analysis.internet_scale.growth import (
 from analysis.study import Frame, command
 from p2p_sim.base import Streams
 from p2p_sim.figures import COLOURS, MARKERS, Curve, Panel, drawing, plain_log_ticks, plot_panels, powers_of_ten
-from p2p_sim.measures import GridLaw, Prediction, mean_interval, normal_score, predict
+from p2p_sim.measures import Estimate, GridLaw, mean_interval, normal_score, predict
 from p2p_sim.mechanisms import LabelExchangeMechanism, RandomizedResponse
 from p2p_sim.population import Population
 
@@ -198,7 +198,7 @@ def _fit(largest: int) -> str:
     return f"fit up to {largest:,}"
 
 
-def _expected(past: pd.DataFrame, quantity: str, users: int) -> Prediction:
+def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
     """The predicted value of a quantity in one further run among `users` users, with its 95% prediction interval.
 
     Averages and quantiles are taken as constant, with a variance that falls as 1/n. The logarithm of the last arrival
@@ -210,10 +210,10 @@ def _expected(past: pd.DataFrame, quantity: str, users: int) -> Prediction:
     return _last(n, values, users)
 
 
-def _last(n: Floats, values: Floats, users: int) -> Prediction:
+def _last(n: Floats, values: Floats, users: int) -> Estimate:
     terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
     log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
-    return Prediction(*(math.exp(end) for end in (log.value, log.low, log.high)))
+    return Estimate(*(math.exp(end) for end in (log.value, log.low, log.high)))
 
 
 def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigure]:

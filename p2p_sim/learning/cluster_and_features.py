@@ -1,31 +1,33 @@
-"""What clusters say combined with what features say: a global model, moved to each cluster's smoothed shares."""
+"""A learner that combines features and clusters: a global model, moved to the class shares of each cluster."""
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.learner import Learner, Received
+from p2p_sim.learning.learner import Floats, Learner, Received
 from p2p_sim.learning.logistic_regression import SoftLogisticRegressionConfig
 from p2p_sim.learning.noise_correction import ForwardCorrectionConfig, Observed
 from p2p_sim.mechanisms import LabelRelease, NoiseLaw, Predictor, cluster_shares
 
-Floats = NDArray[np.float64]
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)
-"""Penalties of the global model to choose from."""
+"""Penalties on the global model's coefficients among which the learner chooses."""
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)
-"""Numbers of labels to choose from that the global model's mean prediction counts as; infinite: it alone counts."""
+"""Numbers of labels, among which the learner chooses, as which the global model's mean prediction counts.
+
+If the number is infinite, the labels of the cluster do not count.
+"""
 
 
 def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Floats:
-    """(C, K) factors of the classes with which the mean prediction over each cluster's users becomes its shares.
+    """Factors (C, K) by which to multiply predictions, so that the mean over each cluster's users is its class shares.
 
     Args:
-        predicted: (n, K) positive distributions of the users, cluster by cluster; no cluster is empty.
-        offsets: (C+1,). shares: (C, K) distributions.
+        predicted: (n, K) positive distributions of the users, stored cluster by cluster; no cluster is empty.
+        offsets: (C+1,) first user of each cluster, and n at the end. shares: (C, K) distributions.
     """
     sizes = np.diff(offsets)
     factors = np.ones(shares.shape)
@@ -39,13 +41,18 @@ def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Flo
 
 
 def _scaled(predicted: Floats, factors: Floats) -> Floats:
+    """The distributions (n, K) proportional to predictions (n, K) times factors (n, K)."""
     product = np.maximum(predicted, 1e-12) * factors
     return np.asarray(product / product.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
 class _Evidence:
-    """A release, or a part of it, and what it says of the clusters: shares (C, K) from count (C,) labels."""
+    """A release, or a part of it, with class shares estimated for each cluster.
+
+    observed: the released labels with their likelihoods. shares: (C, K) estimated from the labels, without their noise.
+    count: (C,) released labels.
+    """
 
     received: Received
     law: NoiseLaw
@@ -59,7 +66,7 @@ class _Evidence:
         return cls(received, law, Observed.of(received, law), *cluster_shares(law, labels, received.cluster, clusters))
 
     def part(self, chosen: NDArray[np.bool_]) -> "_Evidence":
-        """The evidence of a part of the released labels: those (m,) that are chosen."""
+        """The evidence of the released labels that are chosen (m,)."""
         release, law = self.received.release, self.law
         law = replace(law, group=None if law.group is None else law.group[chosen])
         fewer = LabelRelease(release.user[chosen], release.payload[chosen], release.kind)
@@ -67,13 +74,13 @@ class _Evidence:
 
     @property
     def users(self) -> NDArray[np.intp]:
-        """The users of all bags: those under whose names labels were released, or all of their clusters."""
+        """The users whose labels may have been released: submitters or, for labels of peers, all of their clusters."""
         if self.law.source == "user":
             return self.received.release.user.astype(np.intp)
         return np.flatnonzero(np.repeat(self.count > 0, np.diff(self.received.cluster_offsets)))
 
     def factors(self, predicted: Floats, strength: float) -> Floats:
-        """(C, K) factors that move predictions (n, K) of all users to each cluster's smoothed shares."""
+        """Factors (C, K) that move predictions (n, K) to each cluster's smoothed shares; `strength` is the number s."""
         offsets, count = self.received.cluster_offsets, self.count[:, None]
         means = np.add.reduceat(predicted, offsets[:-1]) / np.diff(offsets)[:, None]
         if math.isinf(strength):
@@ -81,62 +88,58 @@ class _Evidence:
         return ratios(predicted, offsets, (count * self.shares + strength * means) / (count + strength))
 
 
-class _Regularisation(NamedTuple):
-    """The global model's penalty on coefficients, and the number of labels its mean prediction counts as."""
-
-    penalty: float
-    strength: float
-
-
 class ClusterAndFeaturesConfig(Learner):
-    """p(y|x) of a global model times a factor of cluster and class, with which clusters have their smoothed shares.
+    """p(y|x) of a global model times a factor for each cluster and class, which gives clusters their smoothed shares.
 
-    The global model is `forward_correction`. A cluster's share of a class is (m q + s g) / (m + s): q is estimated from
-    its m released labels without their noise, g is the global model's mean over its users. A new row belongs to the
-    nearest user's cluster. The global model's penalty is the one with which half of the clusters predict the released
-    labels of the other half best; s likewise with half of the labels. True labels are not looked at.
+    The global model is `forward_correction`. A cluster's smoothed share of a class is (m q + s g) / (m + s). Here q is
+    the share estimated from the cluster's m released labels without their noise, and g is the global model's mean
+    prediction over the cluster's users. A new row belongs to the cluster of the nearest user. The penalty of the global
+    model is the one with which half of the clusters predict the released labels of the other half best. The number s is
+    chosen likewise, with half of the labels. True labels are not looked at.
     """
 
     kind: Literal["cluster_and_features"] = "cluster_and_features"
     uses_noise_law: ClassVar[bool] = True
     max_iterations: int = Field(default=1000, ge=1)
-    """Most L-BFGS iterations of a global model, at least 1."""
+    """Largest number of L-BFGS iterations of a global model, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Logistic regression on weights (m, K), without clusters."""
+        """Logistic regression on the weights (m, K), without clusters."""
         return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, weights)
 
     def learn(self, received: Received) -> Predictor:
-        """Learn from a release of hard labels whose noise law is public."""
+        """The predictor learned from a release of hard labels whose noise law is public."""
         whole = _Evidence.of(received, received.law(self.kind))
-        penalty, strength = self._chosen(whole)
+        penalty = self._penalty(whole)
         model = self._model(whole, penalty)
-        factors = whole.factors(model.probabilities(received.features), strength)
+        factors = whole.factors(model.probabilities(received.features), self._strength(whole, penalty))
         return _Moved(model, received.features, np.repeat(factors, np.diff(received.cluster_offsets), axis=0))
 
-    def _chosen(self, whole: _Evidence) -> _Regularisation:
-        """Penalty and strength with which a part of the released labels predicts the rest best; of ties the largest."""
-        release, features = whole.received.release, whole.received.features
-        # penalty: models of the even clusters' labels make the odd clusters' labels likely, and the reverse
+    def _penalty(self, whole: _Evidence) -> float:
+        """The penalty with which half of the clusters predict the other half's labels best; of ties the largest."""
         even = whole.received.cluster % 2 == 0
         halves = whole.part(even), whole.part(~even)
-        losses = [
-            sum(
+
+        def loss(penalty: float) -> float:
+            return sum(
                 held.observed.loss(self._model(learned, penalty).probabilities(held.observed.features))[0]
                 for learned, held in (halves, halves[::-1])
             )
-            for penalty in PENALTIES
-        ]
-        penalty = min(zip(losses, (-penalty for penalty in PENALTIES), strict=True))[1] * -1.0
-        # strength: shares smoothed by it, of every second label, make the other labels likely
-        first = np.arange(len(release)) % 2 == 0
+
+        return min(PENALTIES[::-1], key=loss)
+
+    def _strength(self, whole: _Evidence, penalty: float) -> float:
+        """The number s of labels with which every second label predicts the other labels best; of ties the largest."""
+        first = np.arange(len(whole.received.release)) % 2 == 0
         learned, held = whole.part(first), whole.part(~first)
-        predicted = self._model(learned, penalty).probabilities(features)
+        predicted = self._model(learned, penalty).probabilities(whole.received.features)
         sizes = np.diff(whole.received.cluster_offsets)
-        moved = (np.repeat(learned.factors(predicted, s), sizes, axis=0) for s in STRENGTHS)
-        losses = [held.observed.loss(_scaled(predicted, factors)[held.users])[0] for factors in moved]
-        strength = min(zip(losses, (-strength for strength in STRENGTHS), strict=True))[1] * -1.0
-        return _Regularisation(penalty, strength)
+
+        def loss(strength: float) -> float:
+            factors = np.repeat(learned.factors(predicted, strength), sizes, axis=0)
+            return held.observed.loss(_scaled(predicted, factors)[held.users])[0]
+
+        return min(STRENGTHS[::-1], key=loss)
 
     def _model(self, evidence: _Evidence, penalty: float) -> Predictor:
         forward = ForwardCorrectionConfig(l2=penalty, max_iterations=self.max_iterations)
@@ -145,9 +148,9 @@ class ClusterAndFeaturesConfig(Learner):
 
 @dataclass(frozen=True)
 class _Moved:
-    """A predictor: a model's probabilities times the class factors (n, K) of the nearest user's cluster.
+    """A predictor: a model's probabilities times the class factors of the nearest user.
 
-    features: (n, d) of all users, among whom the nearest is looked for.
+    users: (n, d) features of all users. factors: (n, K), the same for all users of a cluster.
     """
 
     model: Predictor

@@ -1,7 +1,8 @@
-"""The label exchange as a scikit-learn classifier: labels go through the exchange before anything is learned."""
+"""A scikit-learn classifier that learns from labels which the label exchange passed on."""
 
 import math
 import secrets
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,27 +17,30 @@ from p2p_sim.privacy import PrivacyBound
 
 Floats = NDArray[np.float64]
 MOST_CLUSTERS = 100
-"""Clusters by default, at most: larger ones lower ε and lose little."""
+"""Largest number of clusters by default: fewer and larger clusters lower ε and cost little accuracy."""
 
 
+@dataclass(eq=False, repr=False)
 class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that sees labels only as the exchange passes them on (clustering paper, Algorithm 2).
+    """A classifier that learns from labels passed on by the label exchange (clustering paper, Algorithm 2).
 
     Each row is a user with public features X and a private label y. She flips her label with probability α, fetches the
-    noisy label of a random peer of her cluster, and with probability θ passes that on; `estimator` learns from what is
-    passed on. Nobody is trusted. What is fitted, and so what is predicted, is as private as `privacy_` says.
+    noisy label of a random peer of her cluster, and submits the fetched label with probability θ. The `estimator`
+    learns from the submitted labels. Nobody is trusted. `privacy_` bounds what the fitted model and its predictions
+    reveal.
 
     Args:
-        flip_prob: α in [0, 1 - 1/K]. target_epsilon: ε for which the smallest α is found, in place of flip_prob.
-        sampling_rate: θ in (0, 1].
-        n_clusters: clusters by k-means on X where `fit` gets none; None: about √n, at most 100.
+        flip_prob: α in [0, 1 - 1/K]. sampling_rate: θ in (0, 1].
+        target_epsilon: ε for which the smallest sufficient α is chosen, instead of flip_prob.
+        n_clusters: number of k-means clusters of X if `fit` gets no clusters; None: about √n, at most 100.
         delta: δ of `privacy_`, in (0, 1); None: n^-2, at most 1e-4.
-        estimator: what learns, a scikit-learn classifier; None: logistic regression.
+        estimator: a scikit-learn classifier; None: logistic regression.
         random_state: None: fresh noise in every fit, which a release needs; a seed or a RandomState: repeatable.
 
     Attributes:
-        classes_: (K,). privacy_: the `PrivacyBound` of the worst cluster, against whoever gets what was passed on.
-        clusters_: (n,) of the rows. flip_prob_: α. submissions_: labels that were passed on. estimator_: fitted.
+        classes_: (K,). privacy_: the `PrivacyBound` of the worst cluster, against whoever gets the submitted labels.
+        clusters_: (n,) clusters of the rows. flip_prob_: α. submissions_: number of submitted labels.
+        estimator_: the fitted estimator.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -46,30 +50,21 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     (True, 'learner', True)
     """
 
-    def __init__(
-        self,
-        flip_prob: float | None = 0.1,
-        sampling_rate: float = 1.0,
-        *,
-        target_epsilon: float | None = None,
-        n_clusters: int | None = None,
-        delta: float | None = None,
-        estimator: Any = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.flip_prob = flip_prob
-        self.sampling_rate = sampling_rate
-        self.target_epsilon = target_epsilon
-        self.n_clusters = n_clusters
-        self.delta = delta
-        self.estimator = estimator
-        self.random_state = random_state
+    flip_prob: float | None = 0.1
+    sampling_rate: float = 1.0
+    _: KW_ONLY
+    target_epsilon: float | None = None
+    n_clusters: int | None = None
+    delta: float | None = None
+    estimator: Any = None
+    random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, clusters: ArrayLike | None = None) -> Self:
-        """Pass the labels y (n,) of the rows X (n, d) through the exchange, and learn from what arrives.
+        """Exchange the labels y (n,) of the rows X (n, d), and learn from the submitted labels.
 
         Args:
-            X, y: as for every classifier. clusters: (n,) of the rows, of two rows each at least; None: k-means.
+            X: (n, d) features. y: (n,) labels.
+            clusters: (n,) clusters of the rows, with at least two rows each; None: by k-means.
 
         Raises:
             ValueError: a parameter is out of its range, or a cluster has a single row.
@@ -84,7 +79,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
             raise ValueError(f"labels: all are of one class, {self.classes_[0]}; two classes are needed")
         streams = Streams(self._seed(), 0)
         self.clusters_ = self._clusters(rows, clusters, streams)
-        # The exchange wants its users cluster by cluster.
+        # the exchange takes users in the order of their clusters
         order, sizes = np.argsort(self.clusters_, kind="stable"), np.bincount(self.clusters_)
         people = Population(
             rows[order], numbered[order].astype(np.uint8), np.concatenate([[0], np.cumsum(sizes)]), len(self.classes_)
@@ -96,7 +91,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
                 flip_prob=flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
             )
             mechanism = config.deployed(Setup(np.unique(sizes), len(self.classes_), delta, "vectorised"))
-        except InputError as error:  # what scikit-learn expects of a parameter out of its range
+        except InputError as error:  # scikit-learn expects a ValueError for a parameter out of its range
             raise ValueError(str(error).removeprefix("mechanism.")) from None
         release = mechanism.run(people, NetworkConfig(), streams).labels
         self.flip_prob_, self.submissions_ = mechanism.parameters["flip_prob"], len(release)
@@ -105,9 +100,9 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return self
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """Class probabilities (n, K), as `estimator` gives them.
+        """Class probabilities (n, K) of the rows X (n, d), predicted by the fitted estimator.
 
-        A class of which no label was passed on has the probability 0. If no label was passed on, every class has 1/K.
+        A class of which no label was submitted has probability 0. If no label was submitted, every class has 1/K.
         """
         from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -118,7 +113,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return shares
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
-        """The most probable class (n,) of each row of X; if no label was passed on, a uniform draw for each row."""
+        """The most probable class (n,) of each row of X; if no label was submitted, a uniform draw for each row."""
         from sklearn.utils.validation import check_is_fitted, validate_data
 
         check_is_fitted(self)
@@ -132,7 +127,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return int(self.random_state)
 
     def _clusters(self, rows: Floats, stated: ArrayLike | None, streams: Streams) -> NDArray[np.int64]:
-        """The clusters (n,) of the rows, numbered from 0."""
+        """The clusters (n,) of the rows, numbered from 0: the stated clusters, else clusters by k-means."""
         if stated is not None:
             cluster = np.unique(np.asarray(stated), return_inverse=True)[1].astype(np.int64)
             if cluster.shape != (len(rows),) or np.bincount(cluster).min() < 2:
@@ -146,7 +141,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
 
     def _learned(self, rows: NDArray[np.floating], labels: NDArray[np.generic]) -> Any:
-        """The fitted estimator; a constant if only one class was passed on, a uniform draw if no label was."""
+        """The fitted estimator; a constant if all submitted labels are of one class, a uniform draw without labels."""
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression
 

@@ -1,4 +1,4 @@
-"""The label exchange as voter: cells are clusters, and their users exchange noisy labels among themselves."""
+"""A histogram classifier whose labels come from the label exchange, with a cluster for each cell."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -14,23 +14,25 @@ from p2p_sim.population import Population
 from p2p_sim.privacy import PrivacyBound
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(eq=False, repr=False)
 class ExchangeHistogram(HistogramClassifier):
-    """Histogram rule on [0, 1]^d whose labels come by the exchange (clustering paper, Algorithm 2), trusting nobody.
+    """Histogram rule on [0, 1]^d whose labels come from the label exchange (clustering paper, Algorithm 2).
 
-    Features are public, so cells and their sizes are, and the exact accountant of the exchange applies cell by cell. Of
-    t labels that arrive from a cell, k of them 1, the centred vote is (k - t/2)/(1-2α), which undoes the flips on
-    average. Users of cells with fewer than `smallest_cell` rows send nothing; such cells answer 0.
+    Nobody is trusted. Each row is a user, who flips her label with probability α, fetches a noisy label of her cell,
+    and submits it with probability θ. Features are public, and with them the cells and their sizes. So the accountant
+    of the exchange applies to each cell. If t labels arrive from a cell, k of them 1, its vote is (k - t/2)/(1-2α),
+    which undoes the flips on average. Users in cells with fewer than `smallest_cell` rows submit nothing; there the
+    prediction is 0.
 
     Args:
-        target_epsilon: ε that the smallest sufficient α is chosen for; None if `flip_prob` is given.
+        target_epsilon: ε for which the smallest sufficient α is chosen; None if `flip_prob` is given.
         flip_prob: α in [0, 1/2). delta: δ in (0, 1), by default n^-2. sampling_rate: θ.
-        side: public side of the cubes; by default the least that is no less than n^(-1/(2d)) and cuts [0, 1] evenly.
-        smallest_cell: at least 2; small cells need a large α, which all cells share.
-        random_state: seed of flips and choices.
+        side: public side of the cubes; by default the smallest of at least n^(-1/(2d)) that divides [0, 1] evenly.
+        smallest_cell: smallest number of rows of a cell that takes part, at least 2; small cells need a large α, which
+            all cells share.
+        random_state: seed of flips, fetches and submissions.
     """
 
     target_epsilon: float | None = 1.0
@@ -54,25 +56,25 @@ class ExchangeHistogram(HistogramClassifier):
         taking_part = np.flatnonzero(sizes[cells] >= self.smallest_cell)
         users = taking_part[np.argsort(cells[taking_part], kind="stable")]
         self.sizes_ = np.unique(sizes[clusters])
-        self.mechanism_: LabelExchangeMechanism = self._mechanism()
+        config = LabelExchangeConfig(
+            flip_prob=self.flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
+        )
+        self.mechanism_: LabelExchangeMechanism = config.deployed(Setup(self.sizes_, 2, self.delta_, "vectorised"))
         offsets = np.concatenate([[0], np.cumsum(sizes[clusters])])
         population = Population(np.zeros((len(users), 0)), labels[users], offsets, 2)
-        outcome = self.mechanism_.run(population, NetworkConfig(), Streams(self.random_state, 0))
-        release = outcome.labels
-        # a released label counts in the cell of the user who passed it on, which is its cluster's
-        self._count(cells[users[release.user]], release.payload.astype(np.float64))
+        release = self.mechanism_.run(population, NetworkConfig(), Streams(self.random_state, 0)).labels
+        # a label counts in the cell of the user who submitted it, which is also the cell of the label's owner
+        cell = cells[users[release.user]]
+        self.counts_ = np.bincount(cell, minlength=len(sizes)).astype(np.float64)
+        ones = np.bincount(cell, weights=release.payload.astype(np.float64), minlength=len(sizes))
+        self.votes_ = (ones - 0.5 * self.counts_) / (1.0 - 2.0 * self.mechanism_.parameters["flip_prob"])
         return self
 
     def _partition(self, points: Floats) -> Cubes:
         return Cubes(self.side or even_side(*points.shape), unit_cube=True)
 
-    def _mechanism(self) -> LabelExchangeMechanism:
-        config = LabelExchangeConfig(
-            flip_prob=self.flip_prob, target_epsilon=self.target_epsilon, sampling_rate=self.sampling_rate
-        )
-        return config.deployed(Setup(self.sizes_, 2, self.delta_, "vectorised"))
-
     def _check(self) -> None:
+        """Raise InputError for a parameter that is out of its range."""
         if (self.target_epsilon is None) == (self.flip_prob is None):
             raise InputError("give either target_epsilon or flip_prob")
         if self.target_epsilon is not None and not 0.0 < self.target_epsilon <= 100.0:
@@ -84,14 +86,6 @@ class ExchangeHistogram(HistogramClassifier):
         if self.smallest_cell < 2:
             raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
 
-    def _count(self, cell: Ints, noisy: Floats) -> None:
-        """Count in each cell the labels that arrived, in place of the true ones."""
-        cells = len(self.counts_)
-        self.counts_ = np.bincount(cell, minlength=cells).astype(np.float64)
-        ones = np.bincount(cell, weights=noisy, minlength=cells)
-        self.votes_ = (ones - 0.5 * self.counts_) / (1.0 - 2.0 * self.mechanism_.parameters["flip_prob"])
-
     def privacy(self) -> PrivacyBound:
         """The ε bound of one label against the learner, in the cell where it is largest."""
-        bounds = self.mechanism_.privacy(self.sizes_, self.delta_)
-        return max(bounds, key=lambda bound: bound.epsilon_upper)
+        return max(self.mechanism_.privacy(self.sizes_, self.delta_), key=lambda bound: bound.epsilon_upper)

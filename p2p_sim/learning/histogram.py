@@ -1,4 +1,4 @@
-"""The majority in every cube, a rule consistent for every law, and how near a released density is to the law."""
+"""A learner that predicts the majority class in each cube, and the error of a released density."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -8,23 +8,23 @@ from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from p2p_sim.histograms import CellTable, Cubes, cube_side
-from p2p_sim.learning.learner import SUMS, Learner, Loss, labels_in
+from p2p_sim.learning.learner import SUMS, Floats, Learner, Loss, labels_in, normalised
 from p2p_sim.measures import half_l1
 from p2p_sim.mechanisms import DensityRelease, Predictor, ReleaseKind
 from p2p_sim.population import Population
 
 FIGURES = ("half_l1", "nonprivate_half_l1", "cells", "nonprivate_cells", "count_error")
-"""Columns of a row that a released density adds."""
+"""Columns that a released density adds to a result row."""
 
 
 def density_figures(people: Population, release: DensityRelease) -> dict[str, float | None]:
-    """The columns of `FIGURES`; None where the law is not known, or no counts are released.
+    """The values of the columns `FIGURES`; None where the law is not known, or no counts are released.
 
-    Without privacy the same cells are counted without noise, none is left out, and counts are divided by n.
+    The density without privacy has the same grid of cells, and in each cell the exact share of the n users.
     """
     from p2p_sim.histograms import HistogramDensity
 
-    with np.errstate(over="ignore"):  # what lies too far away is in the outermost cell
+    with np.errstate(over="ignore"):  # points too far away are in the outermost cell
         true = HistogramDensity(release.side).fit(DensityRelease.moved(people.features, release.origin))
     own = DensityRelease(true.coordinates_, true.masses_, release.side, release.origin)
     figures = (
@@ -37,7 +37,7 @@ def density_figures(people: Population, release: DensityRelease) -> dict[str, fl
 
 
 def _distance(people: Population, density: DensityRelease) -> float | None:
-    """Half the L1 distance from the law, exact to rounding; None if the law is not known."""
+    """Half the L1 distance of a density from the users' law, exact to rounding; None if the law is not known."""
     if people.line_law is None:
         return None
     cells, side = density.coordinates[:, 0], density.side
@@ -45,23 +45,18 @@ def _distance(people: Population, density: DensityRelease) -> float | None:
 
 
 def _count_error(release: DensityRelease, own: DensityRelease, users: int) -> float | None:
-    """The largest difference between a cell's released count, 0 if it is left out, and its true one."""
+    """The largest difference between a cell's true count and its released count, which is 0 for cells left out."""
     if release.counts is None:
         return None
-    counts: NDArray[np.float64] = np.zeros(len(own.masses))
-    if len(release.counts):
-        counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)
+    counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)
     return float(np.max(np.abs(counts - own.masses * users)))
 
 
-Floats = NDArray[np.float64]
-
-
 class HistogramConfig(Learner):
-    """Predict in each cube of [0, 1]^d the class with the largest sum of weights there; 0 in empty cubes.
+    """Predict in each cube of [0, 1]^d the class with the largest sum of weights there, and class 0 in empty cubes.
 
-    It is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without its noise: what labels that are private
-    already, such as exchanged ones, need to be consistent, and beside `private_histogram` what privacy costs.
+    This is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without noise, which labels that are private
+    already, such as exchanged ones, do not need. Compared with `private_histogram`, it shows what privacy costs.
     """
 
     kind: Literal["histogram"] = "histogram"
@@ -71,9 +66,9 @@ class HistogramConfig(Learner):
     side: float | None = Field(default=None, gt=0, le=1)
     """Side of the cubes, above 0 and at most 1; absent: n^(-1/(2d)) for n labels that arrive."""
     low: float = 0.0
-    """Features are moved and scaled so that this becomes 0; what lies outside is moved to the boundary."""
+    """Feature value that becomes 0 after scaling; values outside [low, high] are moved to the nearer end."""
     high: float = 1.0
-    """What becomes 1, above `low`."""
+    """Feature value that becomes 1 after scaling, above `low`."""
 
     @model_validator(mode="after")
     def _ordered(self) -> "HistogramConfig":
@@ -82,7 +77,7 @@ class HistogramConfig(Learner):
         return self
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Sum the weights (m, K) of the labels in each cube; the predictor takes each cube's largest sum."""
+        """The predictor by the sums of the weights (m, K) in each cube."""
         labels = int(labels_in(weights).sum())
         cubes = Cubes(self.side or cube_side(max(labels, 1), features.shape[1]), unit_cube=True)
         if not len(features):
@@ -99,7 +94,10 @@ class HistogramConfig(Learner):
 
 @dataclass(frozen=True)
 class _Cubes:
-    """A predictor by sums of weights (m + 1, K) in the cubes of a table (m,); the last row is for all other cubes."""
+    """A predictor by sums of weights in cubes.
+
+    table: the m cubes that have labels; None: no cube has. sums: (m + 1, K); the last row is for all other cubes.
+    """
 
     config: HistogramConfig
     cubes: Cubes
@@ -107,10 +105,7 @@ class _Cubes:
     sums: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Class probabilities (n, K): the positive parts of the cube's sums, normalised; equal sums give the first
-        class.
-        """
+        """Predicted class probabilities (n, K): the positive parts of the cube's sums, divided by their total."""
         cells = self.cubes.cells(self.config._scaled(features))
         cell = np.full(len(cells), -1) if self.table is None else self.table.find(cells)
-        share = np.maximum(self.sums[cell], 0.0) + 1e-12
-        return np.asarray(share / share.sum(axis=1, keepdims=True))
+        return normalised(np.maximum(self.sums[cell], 0.0) + 1e-12)

@@ -1,4 +1,4 @@
-"""What every learner is: from a release, or from true labels for comparison, to a predictor."""
+"""The base of all learners: a learner makes a predictor from a release or, for comparison, from true labels."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -12,29 +12,32 @@ from p2p_sim.mechanisms import ByCluster, LabelRelease, NoiseLaw, Predictor, Rel
 from p2p_sim.population import FiniteLaw
 
 Loss = Literal["log", "zero_one", "squared"]
+Floats = NDArray[np.float64]
 VECTORS: tuple[ReleaseKind, ...] = ("bits", "hard", "soft")
 """Kinds of labels that can be seen as vectors in [0, 1]^K."""
 SUMS: tuple[ReleaseKind, ...] = ("hard", "soft", "signed")
 """Kinds of labels whose weights sum to 1."""
 
 
-def one_hot(labels: NDArray[np.integer], num_classes: int) -> NDArray[np.float64]:
+def one_hot(labels: NDArray[np.integer], num_classes: int) -> Floats:
     """Labels (m,) as weights (m, K): 1 for a row's label, 0 for all other classes."""
     return np.asarray(np.eye(num_classes)[labels])
 
 
-def labels_in(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """How many labels each row of weights (m, K) is the sum of, (m,); the weights of a label sum to 1."""
+def labels_in(weights: Floats) -> Floats:
+    """Number of labels (m,) in each row of weights (m, K): its rounded sum, as the weights of one label sum to 1."""
     return np.asarray(np.rint(weights.sum(axis=1)))
 
 
 def labelled_rows(
-    features: NDArray[np.floating], weights: NDArray[np.float64]
-) -> tuple[NDArray[np.floating], NDArray[np.uint8], NDArray[np.float64] | None]:
-    """A row of features for each class with a weight, its class (r,), and its weight (r,); None if each is 1.
+    features: NDArray[np.floating], weights: Floats
+) -> tuple[NDArray[np.floating], NDArray[np.uint8], Floats | None]:
+    """Rows that have one class each: features (r, d), classes (r,), and weights (r,), or None if all weights are 1.
+
+    A row of features is repeated for each class whose weight is not 0.
 
     Args:
-        features: (m, d). weights: (m, K), none negative.
+        features: (m, d). weights: (m, K), at least 0.
     """
     row, label = np.nonzero(weights)
     count = weights[row, label]
@@ -42,18 +45,18 @@ def labelled_rows(
     return features if once else features[row], label.astype(np.uint8), None if (count == 1.0).all() else count
 
 
-def normalised(scores: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Scores (n, K), none negative, over their row sums; equal shares where all are 0. The order is kept."""
+def normalised(scores: NDArray[np.floating]) -> Floats:
+    """Scores (n, K), at least 0, divided by their row sums; a row of zeros becomes equal shares 1/K."""
     total = scores.sum(axis=1, keepdims=True, dtype=np.float64)
     even = np.full(scores.shape, 1.0 / scores.shape[1])
     return np.asarray(np.divide(scores, total, out=even, where=total > 0))
 
 
-def probabilities_of(
-    predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None
-) -> NDArray[np.float64]:
-    """Predicted class probabilities (m, K); of predictors of clusters, each for its own rows where `cluster` (m,) says
-    whose they are."""
+def probabilities_of(predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None) -> Floats:
+    """Predicted class probabilities (m, K) of the features (m, d).
+
+    A `ByCluster` predicts each row by the predictor of the row's cluster (m,), or by all if `cluster` is None.
+    """
     if isinstance(predictor, ByCluster) and cluster is not None:
         return predictor.within(features, cluster)
     return predictor.probabilities(features)
@@ -61,11 +64,11 @@ def probabilities_of(
 
 @dataclass(frozen=True, eq=False)
 class Received:
-    """What the learner has: the released labels that arrived, and the public features.
+    """What a learner has: the released labels that arrived, and the public features.
 
-    features: (n, d) public features of all users. release: what arrived. num_classes: K.
+    features: (n, d) of all users. release: the labels that arrived. num_classes: K.
     cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-    noise: public law of the released labels, for learners with `uses_noise_law`. values: that of released numbers.
+    noise: public law of hard labels' noise, for learners with `uses_noise_law`. values: public law of released numbers.
     """
 
     features: NDArray[np.floating]
@@ -77,13 +80,13 @@ class Received:
 
     @property
     def rows(self) -> NDArray[np.floating]:
-        """(m, d) features of those whose submissions arrived."""
+        """Features (m, d) of the users whose labels arrived."""
         user = self.release.user
         return self.features if len(user) == len(self.features) else self.features[user]
 
     @property
-    def weights(self) -> NDArray[np.float64]:
-        """(m, K) the weight of each class in each label: 1 for that of a hard label and for a bit that is set."""
+    def weights(self) -> Floats:
+        """Weights (m, K) of the classes in each label: 1 for the class of a hard label and for each bit set."""
         payload = self.release.payload
         if self.release.kind == "hard":
             return one_hot(payload.astype(np.uint8), self.num_classes)
@@ -93,14 +96,14 @@ class Received:
 
     @property
     def cluster(self) -> NDArray[np.int64]:
-        """(m,) the cluster of those whose submissions arrived."""
+        """Clusters (m,) of the users whose labels arrived."""
         return np.searchsorted(self.cluster_offsets, self.release.user, side="right") - 1
 
     def law(self, learner: str) -> NoiseLaw:
-        """The noise law, for a learner of that kind.
+        """The public law of the labels' noise, for a learner of the kind `learner`.
 
         Raises:
-            InputError: the mechanism publishes none.
+            InputError: the mechanism publishes no such law.
         """
         if self.noise is None:
             raise InputError(
@@ -112,31 +115,31 @@ class Received:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Hard labels at the points of a known law, counted.
+    """Counts of the hard labels at each point of a known law.
 
-    rows: (P, d) the points. counts: (P, K) labels of each class. cluster: (P,) of each point.
+    rows: (P, d) features of the points. counts: (P, K) labels of each class. cluster: (P,) of the points.
     """
 
-    rows: NDArray[np.float64]
+    rows: Floats
     counts: NDArray[np.int64]
     cluster: NDArray[np.int64]
 
     @property
-    def weights(self) -> NDArray[np.float64]:
-        """The counts (P, K) of labels of each class at each point, as weights of a fit."""
+    def weights(self) -> Floats:
+        """The counts (P, K) as floating-point weights for a fit."""
         return self.counts.astype(np.float64)
 
     @staticmethod
     def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
-        """Counts (P, K) at the points of a law; points without labels are left out."""
+        """The counts (P, K) at the points of a law, without the points that have no labels."""
         occupied = counts.any(axis=1)
         return Counted(law.points[occupied], counts[occupied], law.cluster[occupied])
 
 
 class Learner(Config):
-    """The base of all learners: `fit` is all that one must define.
+    """The base of all learners; a learner must define `fit` alone.
 
-    accepts: releases that it can learn from. loss: the loss of its excess risk.
+    accepts: kinds of labels that it can learn from. loss: the loss in which its excess risk is measured.
     takes_counts: whether several labels may share a row of weights, so that labels at the points of a known law can be
     counted. uses_noise_law: whether `learn` needs the public law of the labels' noise. has_reference: whether the
     learner also learns from the true labels, for the columns without privacy.
@@ -151,29 +154,29 @@ class Learner(Config):
 
     @property
     def depends_on_scale(self) -> bool:
-        """Whether what is learned depends on the scales of the features; True unless a learner says otherwise."""
+        """Whether the predictor depends on the scales of the features; True by default."""
         return True
 
     def check_installed(self) -> None:
-        """Refuse the run if a library is missing; by default no additional library is needed."""
+        """Raise InputError if a library that the learner needs is missing; by default it needs none."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The learner with a replicate's random numbers, if it needs any; they do not depend on the mechanism."""
+        """The learner with a seed from a replicate's random streams, if it needs one: the same for all mechanisms."""
         return self
 
     @abstractmethod
-    def fit(self, features: NDArray[np.floating], weights: NDArray[np.float64]) -> Predictor:
-        """Learn from features (m, d) and the weights (m, K) of the classes in each label; a hard label has a single 1.
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        """The predictor learned from features (m, d) and the weights (m, K) of the classes in each label.
 
-        The columns without privacy learn so from true labels.
+        A hard label has weight 1 for its class. For the columns without privacy, the labels are the true ones.
         """
 
     def learn(self, received: Received) -> Predictor:
-        """Learn from a release; a learner that needs more of it than features and weights defines this, too."""
+        """The predictor learned from a release; overridden by learners that need more than features and weights."""
         return self.fit(received.rows, received.weights)
 
     def learn_counts(self, received: Counted) -> Predictor:
-        """Learn from a release of hard labels, counted; of learners with `takes_counts`."""
+        """The predictor learned from counts of released hard labels, for learners with `takes_counts`."""
         return self.fit(received.rows, received.weights)
 
 
@@ -185,15 +188,15 @@ class ValueLearner(Learner):
 
     @property
     def knows_clusters(self) -> bool:
-        """Whether a cluster's labels are learned as the cluster's, and not as each user's own."""
+        """Whether a released number counts for all users of its cluster alike, not for the user who submitted it."""
         return False
 
     @abstractmethod
-    def fit_values(self, features: NDArray[np.floating], numbers: NDArray[np.float64], grid: tuple[float, ...]
+    def fit_values(self, features: NDArray[np.floating], numbers: Floats, grid: tuple[float, ...]
                    ) -> Predictor:  # fmt: skip
-        """Learn from features (m, d) and true numbers (m,) of the public grid (K,), without privacy."""
+        """The predictor learned from features (m, d) and true numbers (m,) of the public grid (K,), without privacy."""
 
-    def fit(self, features: NDArray[np.floating], weights: NDArray[np.float64]) -> Predictor:
-        """Learn from weights (m, K) of classes, which are taken for the numbers 0 to K-1."""
+    def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
+        """The predictor learned from weights (m, K) of classes, which are taken for the numbers 0 to K-1."""
         grid = tuple(map(float, range(weights.shape[1])))
         return self.fit_values(features, weights @ np.array(grid), grid)

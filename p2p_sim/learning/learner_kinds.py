@@ -1,4 +1,4 @@
-"""The learners of a scenario, by `learner.kind`, and whether population, mechanism and learner fit each other."""
+"""The kinds of learners that a scenario can name, and a check that population, mechanism and learner fit together."""
 
 from typing import Annotated
 
@@ -22,13 +22,13 @@ from p2p_sim.population import Source
 
 
 def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: Learner) -> None:
-    """Refuse a learner that cannot take what is released, and a mechanism for numbers where labels are classes.
+    """Refuse a learner that cannot learn from the release, and a mechanism for numbers if the labels are classes.
 
     Args:
-        population: where users come from. mechanism: its kind, and what it releases. learner: what learns from that.
+        population: the source of the users. mechanism: its kind, and the kind of its release. learner: of the release.
 
     Raises:
-        ValueError: one line that names the keys, and what fits.
+        ValueError: one line that names the keys, and the kinds that fit.
     """
     (kind, releases), accepted = mechanism, learner.accepts
     # a density is the result itself; numbers need a population of numbers and a learner of numbers, and the reverse

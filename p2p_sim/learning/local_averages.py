@@ -1,4 +1,4 @@
-"""Learners that average labels nearby: k nearest neighbours, and the majority of every distinct row of features."""
+"""Learners that average labels: of the k nearest users, or of the users with the same features."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -7,27 +7,25 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from p2p_sim.learning.learner import SUMS, VECTORS, Learner, Loss, normalised
+from p2p_sim.learning.learner import SUMS, VECTORS, Floats, Learner, Loss, normalised
 from p2p_sim.mechanisms import NeighbourMeans, Predictor, ReleaseKind
-
-Floats = NDArray[np.float64]
 
 
 class KnnConfig(Learner):
-    """Predict the class with the largest entry in the mean label vector of the k nearest users (equation 16 of the
-    paper).
+    """Predict the class with the largest entry in the mean label vector of the k nearest users.
 
-    For bits and soft labels the shares are scores whose order counts, not calibrated probabilities.
+    This is equation 16 of the vector approximation paper.
+    For bits and soft labels the predicted probabilities are scores whose order counts; they are not calibrated.
     """
 
     kind: Literal["knn"] = "knn"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = VECTORS
     loss: ClassVar[Loss] = "zero_one"
     neighbours: int = Field(default=200, ge=1)
-    """k: users whose labels are averaged, at least 1; all of them where there are fewer."""
+    """k: number of users whose labels are averaged, at least 1; all users where there are fewer than k."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Keep features (m, d) and label vectors (m, K)."""
+        """The predictor by the mean label vectors (m, K) of the nearest of the features (m, d)."""
         if not len(weights):  # nothing arrived: every class alike
             features, weights = np.zeros((1, features.shape[1])), np.zeros((1, weights.shape[1]))
         return _Neighbours(NeighbourMeans(features, weights.astype(np.float32), self.neighbours))
@@ -37,15 +35,16 @@ class KnnConfig(Learner):
 class _Neighbours:
     means: NeighbourMeans
 
-    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
         return normalised(self.means.at(features))
 
 
 class MajorityTableConfig(Learner):
-    """Predict for each distinct row of features the class with the largest sum of weights there.
+    """Predict for each distinct row of features the class with the largest sum of weights among equal rows.
 
-    This minimises the (modified) 0-1 loss over all functions of the features; other rows get the class with the largest
-    sum of all weights. For laws on finitely many points; its excess risk is that of the 0-1 loss over Bayes' rule.
+    This minimises the sum over the labels of 1 minus the weight of the predicted class, over all functions of the
+    features. Rows that were not learned from get the class with the largest sum of all weights. The learner is for laws
+    on finitely many points; its excess risk is the 0-1 loss beyond that of Bayes' rule.
     """
 
     kind: Literal["table"] = "table"
@@ -55,7 +54,7 @@ class MajorityTableConfig(Learner):
     depends_on_scale: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Sum the weights (m, K) of each distinct row of features (m, d)."""
+        """The predictor by the sums of the weights (m, K) of each distinct row of features (m, d)."""
         rows, inverse = np.unique(np.ascontiguousarray(features), axis=0, return_inverse=True)
         sums = np.stack([np.bincount(inverse.ravel(), w, len(rows)) for w in weights.T], axis=1)
         return _Table({row.tobytes(): total for row, total in zip(rows, sums, strict=True)}, weights.sum(axis=0))
@@ -63,13 +62,12 @@ class MajorityTableConfig(Learner):
 
 @dataclass(frozen=True)
 class _Table:
-    """Sums of weights (K,) by the bytes of a row of features, and over all rows."""
+    """A predictor by sums of weights (K,): for each row of features, by the bytes of the row, and over all rows."""
 
     sums: dict[bytes, Floats]
     overall: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Shares of the classes' positive sums; the class with the largest sum has the largest share."""
+        """Predicted class probabilities (n, K): the positive parts of the sums, divided by their total."""
         sums = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
-        sums = np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12
-        return np.asarray(sums / sums.sum(axis=1, keepdims=True))
+        return normalised(np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12)

@@ -1,8 +1,8 @@
-"""Logistic regression on hard labels, on weights over the classes, one a class, and on trimmed shares."""
+"""Logistic regression: on hard labels, on weights of the classes, for each class separately, and on trimmed shares."""
 
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from p2p_sim.learning.learner import (
     SUMS,
     VECTORS,
     Counted,
+    Floats,
     Learner,
     Loss,
     Received,
@@ -22,20 +23,18 @@ from p2p_sim.learning.learner import (
 )
 from p2p_sim.mechanisms import Predictor, ReleaseKind
 
-Floats = NDArray[np.float64]
-
 
 class PenalisedLogisticConfig(Learner):
-    """What learners share that fit scikit-learn's logistic regression with an L2 penalty."""
+    """The base of learners that fit scikit-learn's logistic regression with an L2 penalty."""
 
     takes_counts: ClassVar[bool] = True
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |w|²/2 against the sum of the log losses (1/C in scikit-learn), above 0."""
     max_iterations: int = Field(default=1000, ge=1)
-    """Largest number of L-BFGS iterations, at least 1; the last iterate is then used."""
+    """Largest number of L-BFGS iterations, at least 1; after these the last iterate is used."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Fit a row for each class with a weight, its sample weight; with fewer than two classes, predict these."""
+        """The model of a row for each class with a weight, its sample weight; a constant if there is one class."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
@@ -57,11 +56,10 @@ class LogisticRegressionConfig(PenalisedLogisticConfig):
 
 
 def constant_predictor(present: NDArray[np.integer], num_classes: int) -> Predictor:
-    """A predictor for labels that have one class, which it always predicts, or none: then all classes are equally
-    likely.
+    """A predictor that always predicts the only class that occurs or, if no class occurs, all classes alike.
 
     Args:
-        present: (0 or 1,) the classes that occur. num_classes: K.
+        present: (0,) or (1,) the classes that occur. num_classes: K.
     """
     return _Constant(np.eye(num_classes)[present[0]] if present.size else np.full(num_classes, 1.0 / num_classes))
 
@@ -74,17 +72,11 @@ class _Constant:
         return np.tile(self.distribution, (len(features), 1))
 
 
-class _Model(Protocol):
-    classes_: NDArray[np.uint8]
-
-    def predict_proba(self, X: NDArray[np.floating]) -> Floats: ...
-
-
 @dataclass(frozen=True)
 class FittedClassifier:
-    """A classifier of scikit-learn that may not have seen all K classes."""
+    """A fitted classifier of scikit-learn; classes that it was not fitted to have probability 0."""
 
-    model: _Model
+    model: Any
     num_classes: int
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
@@ -97,8 +89,8 @@ class FittedClassifier:
 class OneVsRestConfig(PenalisedLogisticConfig):
     """scikit-learn's logistic regression, separately for each entry of the label vector: K sigmoids, not one softmax.
 
-    A soft label's entry s counts as a label 1 of weight s and a label 0 of weight 1 - s. The sigmoids' shares are
-    scores whose order counts, not calibrated probabilities.
+    A soft label's entry s counts as a label 1 of weight s and a label 0 of weight 1 - s. The sigmoids, divided by their
+    sum, are scores whose order counts; they are not calibrated probabilities.
     """
 
     kind: Literal["one_vs_rest"] = "one_vs_rest"
@@ -107,7 +99,7 @@ class OneVsRestConfig(PenalisedLogisticConfig):
     takes_counts: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """A logistic regression for each column of the weights, on all rows with label 0, then all with label 1."""
+        """A logistic regression for each column of weights (m, K), on all rows with label 0 and all with label 1."""
         rows, models = len(features), []
         for share in weights.T:
             pairs = np.zeros((2 * rows, 2))
@@ -121,14 +113,14 @@ class OneVsRestConfig(PenalisedLogisticConfig):
 class _Sigmoids:
     each: tuple[Predictor, ...]
 
-    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
         return normalised(np.stack([model.probabilities(features)[:, 1] for model in self.each], axis=1))
 
 
 def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
-    """Class shares (C, K) after the share `trim` of a cluster's labels was taken from each of its classes.
+    """Class shares (C, K) of the labels that remain after each class lost `trim` times its cluster's number of labels.
 
-    A class keeps no less than nothing. Rows without labels, or of which nothing is left, are 0.
+    A class loses no more labels than it has. Rows of clusters in which no label remains are 0.
 
     >>> trimmed_shares(np.array([[70, 30]]), 0.2).round(4).tolist()
     [[0.8333, 0.1667]]
@@ -143,59 +135,47 @@ def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
 
 
 class TrimmedClustersConfig(PenalisedLogisticConfig):
-    """Logistic regression in which every submission of a cluster carries the cluster's trimmed class shares.
+    """Logistic regression in which every submission of a cluster counts as the cluster's trimmed class shares.
 
-    For two classes the share of ones becomes (p - trim) / (1 - 2 trim), cut to [0, 1]. Where the cut does not matter,
-    this undoes on average that a random share `trim` of the labels was inverted, flips of a randomizer included. It
-    does not correct all lies: if a share `trim` always says 1, the estimate comes closer to the honest share p if p <
-    (1 - 2 trim) / (2 - 2 trim) and is farther from it otherwise; if nobody lies, it exaggerates.
+    For two classes the share q of ones becomes (q - trim) / (1 - 2 trim), cut to [0, 1]. If a random share `trim` of
+    the labels was inverted, by liars or by a randomizer, this is on average the share before, unless it was cut. Other
+    lies are not undone: if a share `trim` of the users always submit 1, the result is closer than q to the honest share
+    p only if p < (1 - 2 trim) / (2 - 2 trim). If nobody lies, shares are exaggerated.
     """
 
     kind: Literal["trimmed_clusters"] = "trimmed_clusters"
     trim: float = Field(default=0.1, ge=0, lt=0.5)
-    """Share of a cluster's labels that is taken from each class, at least 0 and below 1/K for K classes."""
+    """Share of a cluster's labels that each class loses, at least 0 and below 1/K for K classes."""
 
-    def learn(self, received: Received) -> Predictor:
-        return self.fit(received.rows, self._shares(received))
-
-    def learn_counts(self, received: Counted) -> Predictor:
-        return self.fit(received.rows, self._shares(received))
-
-    def _shares(self, received: Received | Counted) -> Floats:
-        """(m, K) the trimmed shares of each label's cluster, times its labels: sample weights."""
+    def learn(self, received: Received | Counted) -> Predictor:
+        """The model whose weights are the trimmed shares of each row's cluster times the row's number of labels."""
         weights, cluster = received.weights, received.cluster
         classes = weights.shape[1]
         if self.trim * classes >= 1:
             raise InputError(f"learner.trim = {self.trim:g}: must be below 1/{classes} for {classes} classes")
         counts = np.stack([np.bincount(cluster, weights=column) for column in weights.T], axis=1)
-        return np.asarray(trimmed_shares(counts, self.trim)[cluster] * weights.sum(axis=1, keepdims=True))
+        shares = trimmed_shares(counts, self.trim)[cluster] * weights.sum(axis=1, keepdims=True)
+        return self.fit(received.rows, shares)
+
+    def learn_counts(self, received: Counted) -> Predictor:
+        return self.learn(received)
 
 
-class SoftLogisticRegressionConfig(Learner):
-    """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over weights w.
+class WeightedLogisticConfig(Learner):
+    """The base of learners that fit multinomial logistic regression to weights of the classes, with an L2 penalty."""
 
-    The weights of a label sum to one, so that the loss is log Σ e^s - w·s in the scores s: convex whatever the signs.
-    It is the modified loss of the clustering paper's Algorithm 1 where the weights are columns of Q⁻¹. For hard labels
-    it is scikit-learn's objective. Where strong noise leaves a class with a negative sum of weights, the loss has no
-    minimum unless intercepts are penalised too; there, they are.
-    """
-
-    kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = SUMS
-    takes_counts: ClassVar[bool] = True
     l2: float = Field(default=1.0, gt=0)
     """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
     max_iterations: int = Field(default=1000, ge=1)
-    """Most L-BFGS iterations, at least 1."""
+    """Largest number of L-BFGS iterations, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Minimise the loss of weights (m, K) by L-BFGS, from coefficients that are 0."""
+        """The model that minimises the penalised loss of the weights (m, K), by L-BFGS from coefficients that are 0."""
         from scipy.optimize import minimize
 
         labels = labels_in(weights)
         design = np.hstack([features, np.ones((len(features), 1), features.dtype)])
-        classes = weights.shape[1]
-        targets = weights if classes > 2 else weights[:, 1:]  # two classes: one score, that of the first is 0
+        targets = weights if weights.shape[1] > 2 else weights[:, 1:]  # of two classes, the first has score 0
         width, scores = design.shape[1], targets.shape[1]
         pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
         penalised = np.full((width, 1), self.l2)
@@ -215,10 +195,25 @@ class SoftLogisticRegressionConfig(Learner):
         return LinearSoftmax(optimum.x.reshape(width, scores))
 
 
-def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:
-    """Sum over the rows of (number of labels) · ln Σ_s e^s, and the class probabilities times the number of labels.
+class SoftLogisticRegressionConfig(WeightedLogisticConfig):
+    """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over coefficients W.
 
-    scores: (m, K); a single column is the score of one class against a score of 0. labels: (m,) labels of each row.
+    The weights w_i of a label sum to 1. So its loss is ln Σ_y e^(s_y) - w_i·s in the scores s, which is convex whatever
+    the signs of the weights. For hard labels the objective is that of scikit-learn. If the weights are columns of Q⁻¹,
+    it is the modified loss of the clustering paper's Algorithm 1. If strong noise makes a class's sum of weights
+    negative, the loss has a minimum only with a penalty on intercepts; then they are penalised too.
+    """
+
+    kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = SUMS
+    takes_counts: ClassVar[bool] = True
+
+
+def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:
+    """The sum over the rows of (number of labels) · ln Σ_y e^(s_y), and class probabilities times numbers of labels.
+
+    scores: (m, K) s_y; a single column has the scores of the second of two classes, where the first has score 0.
+    labels: (m,) number of labels of each row.
     """
     if scores.shape[1] == 1:
         each, p = np.logaddexp(0.0, scores), 0.5 * (1.0 + np.tanh(0.5 * scores))
@@ -235,7 +230,7 @@ def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArr
 
 @dataclass(frozen=True)
 class LinearSoftmax:
-    """Scores are linear: coefficients (d + 1, K), or (d + 1, 1) for two classes."""
+    """A softmax of linear scores: coefficients (d + 1, K), or (d + 1, 1) for two classes, the last row intercepts."""
 
     coefficients: Floats
 

@@ -1,4 +1,4 @@
-"""How good a predictor is, in all and by group. Metrics alone may look at true labels."""
+"""Errors and risks of predictors, for all rows and by group. Only measures may look at true labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.base import InputError
-from p2p_sim.learning.learner import Loss, probabilities_of
+from p2p_sim.learning.learner import Floats, Loss, probabilities_of
 from p2p_sim.learning.ridge import LinearValues, squared_risks
 from p2p_sim.measures import (
     ERROR,
@@ -29,23 +29,21 @@ from p2p_sim.measures import (
 from p2p_sim.mechanisms import ByCluster, Predictor
 from p2p_sim.population import CLASS, Examples, FiniteLaw, People, Population, take_rows
 
-Floats = NDArray[np.float64]
-
 
 @dataclass(frozen=True)
 class Risk:
-    """A private predictor beside the same learner without privacy; figures that do not apply, or of a learner without
-    privacy that was not trained, are None.
+    """Figures of a private predictor, and of the same learner's predictor without privacy (nonprivate_...).
 
-    error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law, else on the holdout.
-    excess_risk: expected loss above the best model of the hypothesis class, exact; nonprivate likewise.
-    excess_risk_loss: which loss: "log" (nats), "zero_one" or "squared". best_risk: that best model's loss.
+    A figure is None if it does not apply, or if no predictor without privacy was trained. A density has no figures.
+
+    error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law, else on the rows held out.
+    excess_risk, nonprivate_excess_risk: expected loss minus that of the best model of the hypothesis class; exact.
+    excess_risk_loss: the loss: "log" (nats), "zero_one" or "squared". best_risk: the best model's expected loss.
     bayes_error_rate: smallest 0-1 loss of any classifier.
-    majority_error_rate: 0-1 loss of always saying one class, the most frequent under a known law, else among the users.
-    constant_excess_risk: excess risk of the best predictor that takes no features; known laws.
-    auc, nonprivate_auc: probability that a row of label 1 has a larger score than one of label 0, ties counted half; of
-    two classes, where both occur.
-    A density predicts nothing: it has no figure here.
+    majority_error_rate: 0-1 loss of always predicting the most frequent class, under a known law or among the users.
+    constant_excess_risk: excess risk of the best predictor that uses no features, under a known law.
+    auc, nonprivate_auc: probability that a row of label 1 has a larger score than a row of label 0, where ties count
+    half; only if there are two classes and both occur.
     """
 
     error_rate: float | None
@@ -63,11 +61,11 @@ class Risk:
 
 @dataclass(frozen=True, eq=False)
 class Predicted:
-    """What a private predictor, and the one without privacy if there is one, say of the rows that are measured.
+    """Predictions of a private predictor and, if there is one, of a predictor without privacy, for m rows.
 
-    population: with the law, or the holdout, of these rows. mass: (m, K) weight of each row and class: the probability
-    under a known law, else 1 for a held-out row's label. probabilities: (m, K) of each predictor. numbers: (m,) of each
-    predictor of numbers.
+    population: holds the rows as points of its law, or as rows held out. mass: (m, K) weight of each row and class: the
+    probability under a known law, else 1 for a held-out row's label. probabilities: (m, K) of each predictor.
+    numbers: (m,) predicted numbers of each predictor of numbers.
     """
 
     population: People
@@ -77,9 +75,9 @@ class Predicted:
 
 
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
-    """What both predictors, or the private one alone, say of the points of the law or of the rows held out.
+    """Predictions of the private predictor and, if given, the non-private one, for the law's points or rows held out.
 
-    Predictors of clusters are measured on the rows of those that are judged, each on its own.
+    If the private predictor has a part for each of several clusters, only rows of these clusters are predicted.
     """
     if isinstance(private, ByCluster):
         population = _judged(cast(Population, population), tuple(private.predictors))
@@ -97,15 +95,16 @@ def predict(population: People, private: Predictor, nonprivate: Predictor | None
 
 
 def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
-    """How good what was predicted is, on the population's law or, where unknown, on its holdout.
+    """The figures of predictions, under the population's law or, if it is not known, on the rows held out.
 
-    The hypothesis class is that of affine logistic models for the log loss, of all functions for the 0-1 loss.
+    The hypothesis class for excess risk: affine logistic models for the log loss, all functions for the 0-1 loss, and
+    affine functions for the squared loss.
     """
     population = predicted.population
     if population.law is not None:
         risk = _under_law(predicted, population.law, loss)
     else:
-        held, users = predicted.mass.argmax(axis=1), cast(Population, population).labels  # labels of both
+        held, users = predicted.mass.argmax(axis=1), cast(Population, population).labels  # true labels
         # the second figure is None where there is no predictor without privacy
         error, reference, *_ = *(float(np.mean(p.argmax(axis=1) != held)) for p in predicted.probabilities), None
         # the class that is most frequent among the users, of ties the smallest
@@ -147,9 +146,7 @@ def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
-    """The population with the law, or the held-out rows, of some clusters alone, if it is known which rows are
-    theirs.
-    """
+    """The population with the law or held-out rows of some clusters; unchanged if the rows' clusters are not known."""
     law, holdout = population.law, population.holdout
     if law is not None:
         of = np.isin(law.cluster, clusters)
@@ -165,9 +162,9 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
 
 
 def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> float | None:
-    """Excess risk that is left with infinitely many exchanged labels: what α and φ cost, exactly; None if not known.
+    """Excess risk that remains with infinitely many exchanged labels: the exact cost of α and φ; None if not known.
 
-    It is that of the best model for labels drawn from each cluster's share of noisy ones.
+    It is the excess risk of the best model for labels that are noisy labels of random users of each point's cluster.
     """
     law = population.law
     if law is None or not population.law_clusters or population.num_classes != 2:
@@ -182,14 +179,14 @@ def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> 
 
 
 class Heterogeneity(NamedTuple):
-    """φ of a population's clusters, and whether it is exact or an estimate, in words."""
+    """The heterogeneity φ of a population's clusters, and in words whether it is exact or an estimate."""
 
     value: float
     basis: str
 
 
 def population_heterogeneity(population: People) -> Heterogeneity:
-    """φ of the population's clusters: exact where p(y|x) is known, else estimated from the users' labels."""
+    """The heterogeneity φ of the population's clusters: exact if p(y|x) is known, else estimated from true labels."""
     law, sizes = population.law, population.cluster_sizes
     if law is not None and population.law_clusters:
         return Heterogeneity(heterogeneity(law.mass, law.label_distribution, law.cluster), "exact")
@@ -204,19 +201,19 @@ def population_heterogeneity(population: People) -> Heterogeneity:
 
 
 def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:
-    """Share and error rates of each group, by the column of a row that holds them.
+    """The group's share, and each predictor's error rate within the group, for all groups, by column of a result row.
 
-    The share is that of the rows held out, or of the probability under a known law. The error rate is the 0-1 loss
-    within the group, None for a group without rows and for a predictor that there is not.
+    The share is that of the rows held out, or the probability under a known law. The error rate is the 0-1 loss. It is
+    None if the group has no rows, or if there is no predictor without privacy.
 
     Args:
-        predicted: of the rows held out, or of the points of the law. kinds: "class", or a grouping of the population.
+        predicted: predictions for the rows. kinds: "class", or names of groupings of the population.
     """
     if not kinds:
         return {}
     mass = predicted.mass
     whole = mass.sum()
-    # of each predictor, the part of the mass that is not of its most probable class
+    # the mass of the classes that each predictor does not predict
     classes = np.arange(predicted.population.num_classes)
     wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in predicted.probabilities]
     row: dict[str, float | None] = {}
@@ -236,7 +233,7 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
 
 
 def _summed(population: People, kind: str, parts: Sequence[Floats]) -> tuple[Sequence[str], Sequence[Floats]]:
-    """The names of the groups of a kind, and for each of several arrays (m, K) its sums over the groups, (G,)."""
+    """The names of the G groups of a kind, and the sums (G,) over each group of several arrays (m, K)."""
     if kind == CLASS:
         return [str(k) for k in range(population.num_classes)], [part.sum(axis=0) for part in parts]
     grouping = cast(Population, population).groupings[kind]

@@ -1,4 +1,4 @@
-"""Convolutional networks in PyTorch, which is imported only when one is built, and their resumable training."""
+"""Convolutional networks and their resumable training; PyTorch is imported only when a network is built."""
 
 import hashlib
 import os
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 Architecture = Literal["simple", "resnet18"]
 LEAST_SIDE = 16
-"""Pixels along a side of the smallest images of which every layer still gets some."""
+"""Smallest side of an image, in pixels, for which every layer has at least one pixel."""
 
 
 def image_shape(num_features: int) -> tuple[int, int, int]:
-    """Channels, height and width of square images, grey or in three colours, that are stored as rows of pixels.
+    """Channels, height and width of square images, grey or in three colours, with the given number of features.
 
     >>> image_shape(784), image_shape(3072)
     ((1, 28, 28), (3, 32, 32))
 
     Raises:
-        InputError: rows of so many numbers are no such images, or too small ones.
+        InputError: no such image has so many features, or its side is below `LEAST_SIDE`.
     """
     for channels in (1, 3):
         side = round((num_features / channels) ** 0.5)
@@ -43,13 +43,13 @@ def image_shape(num_features: int) -> tuple[int, int, int]:
 
 
 def build(architecture: Architecture, shape: tuple[int, int, int], num_classes: int) -> "nn.Module":
-    """A network with fresh weights, from images (m, *shape) to scores (m, K)."""
+    """A network with random initial weights, from images (m, *shape) to scores (m, K)."""
     channels, side, _ = shape
     return _simple(channels, side, num_classes) if architecture == "simple" else _resnet18(channels, num_classes)
 
 
 def scores(network: "nn.Module", images: "Tensor") -> "Tensor":
-    """A network's scores (m, K) of images (m, C, H, W), before softmax or sigmoids."""
+    """A network's scores (m, K) for images (m, channels, height, width), before softmax or sigmoids."""
     from torch import nn
 
     if isinstance(network, nn.Sequential):
@@ -61,7 +61,7 @@ def scores(network: "nn.Module", images: "Tensor") -> "Tensor":
 
 
 def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
-    """Two convolution and pooling layers, dropout 1/2 (vector approximation paper, Section 5.2; widths are ours)."""
+    """Two convolution and pooling layers, dropout 1/2 (vector approximation paper, Section 5.2; not its widths)."""
     from torch import nn
 
     # a convolution of width 5 takes 4 pixels off each side, and pooling halves what remains; twice
@@ -76,7 +76,7 @@ def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
 
 
 def _resnet18(channels: int, num_classes: int) -> "nn.Module":
-    """ResNet-18 (He et al. 2016) as is usual for small images: a 3x3 stem of stride 1 and no first pooling."""
+    """ResNet-18 (He et al. 2016) in the form usual for small images: a 3x3 stem of stride 1, and no first pooling."""
     from torch import nn
 
     blocks, width = [], 64
@@ -94,7 +94,7 @@ def _resnet18(channels: int, num_classes: int) -> "nn.Module":
 
 
 def _block(narrow: int, wide: int, stride: int) -> "nn.Module":
-    """Two convolutions beside a short cut, which is a 1x1 convolution where the shape changes."""
+    """A residual block: two convolutions, and a short cut that is a 1x1 convolution if the shape changes."""
     from torch import nn
 
     path = (*_convolution(narrow, wide, 3, stride), nn.ReLU(), *_convolution(wide, wide, 3, 1))
@@ -111,15 +111,16 @@ def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Mo
 
 
 CHECKPOINTS = "P2P_SIM_CHECKPOINTS"
-"""Environment variable that names the directory of checkpoints; absent: none are kept."""
+"""Environment variable with the directory of checkpoints; absent: no checkpoints are written."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a network is trained.
 
+    shape: channels, height and width of an image.
     bits: targets are K separate bits (sigmoids, binary cross-entropy), not one distribution (softmax, cross-entropy).
-    device: "cpu" or "cuda"; on a CPU a number of threads gives the same bits each time on the same machine.
+    device: "cpu" or "cuda"; on a CPU the same number of threads gives the same weights on the same machine.
     """
 
     architecture: Architecture
@@ -135,41 +136,36 @@ class Settings:
 
 @dataclass(frozen=True)
 class Training:
-    """What is trained on: images as rows of pixels (n, C H W) and targets (n, K) in [0, 1], both float32."""
+    """The training of a network on images (n, pixels), each a row of pixels, and targets (n, K) in [0, 1]."""
 
     settings: Settings
     images: NDArray[np.float32]
     targets: NDArray[np.float32]
 
     def run(self) -> "nn.Module":
-        """The trained network; a finished epoch is kept as a checkpoint, and one that was kept is not run again."""
+        """The trained network; each finished epoch is saved as a checkpoint, and saved epochs are not run again."""
         import torch
 
         chosen = self.settings
-        # a seed for the initial weights and each epoch: a training that goes on from a checkpoint has the same bits
+        # the initial weights and each epoch have a seed: training resumed from a checkpoint gives the same weights
         with _computing(chosen):
             _seed(chosen.seed, 0)
             network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)
             optimizer = torch.optim.Adam(network.parameters(), lr=chosen.learning_rate)
             epochs_run = self._restore(network, optimizer)
-            data = self._data()
+            images = torch.from_numpy(self.images).view(-1, *chosen.shape).to(chosen.device)
+            targets = torch.from_numpy(self.targets).to(chosen.device)
             with progress_shown("training", "epochs", chosen.epochs) as show:
                 for epoch in range(epochs_run + 1, chosen.epochs + 1):
                     _seed(chosen.seed, epoch)
-                    loss = _epoch(network, optimizer, *data, chosen)
+                    loss = _epoch(network, optimizer, images, targets, chosen)
                     self._keep(network, optimizer, epoch)
                     show(epoch, chosen.epochs, f", loss {loss:.4f}")
             return network.eval()
 
-    def _data(self) -> tuple["Tensor", "Tensor"]:
-        import torch
-
-        images = torch.from_numpy(self.images).view(-1, *self.settings.shape)
-        return images.to(self.settings.device), torch.from_numpy(self.targets).to(self.settings.device)
-
     @cached_property
     def path(self) -> Path | None:
-        """Where its checkpoint lies: named by a hash of everything that the weights depend on."""
+        """The path of the checkpoint, named by a hash of all on which the weights depend; None: no checkpoints."""
         directory = os.environ.get(CHECKPOINTS)
         if not directory:
             return None
@@ -179,7 +175,7 @@ class Training:
         return Path(directory) / f"{digest.hexdigest()[:32]}.pt"
 
     def _restore(self, network: "nn.Module", optimizer: Any) -> int:
-        """Load the checkpoint if there is one, and say how many epochs it has behind it."""
+        """Load the checkpoint if there is one; returns the number of epochs in it."""
         import torch
 
         if self.path is None or not self.path.exists():
@@ -189,12 +185,12 @@ class Training:
             network.load_state_dict(saved["network"])
             optimizer.load_state_dict(saved["optimizer"])
             return int(saved["epoch"])
-        except Exception as error:  # torch.load raises whatever the bytes make of it
+        except Exception as error:  # torch.load raises many types of errors for damaged files
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise InputError(f"{self.path}: cannot be read as a checkpoint ({reason}); remove it") from None
 
     def _keep(self, network: "nn.Module", optimizer: Any, epoch: int) -> None:
-        """Write the checkpoint of an epoch; if writing fails, the one before stays whole."""
+        """Write the checkpoint of an epoch; if writing fails, the checkpoint before stays whole."""
         import torch
 
         if self.path is None:
@@ -210,7 +206,7 @@ class Training:
 
 
 def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Tensor", chosen: Settings) -> float:
-    """One pass over the rows in random order; the mean loss."""
+    """Train for one pass over the rows in random order; returns the mean loss."""
     import torch
 
     network.train()
@@ -228,7 +224,7 @@ def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Ten
 
 
 def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Settings) -> NDArray[np.float64]:
-    """Sigmoids or softmax probabilities (n, K) of images as rows of pixels (n, C H W)."""
+    """Sigmoids or softmax probabilities (n, K) of images (n, pixels), each a row of pixels."""
     import torch
 
     batches = []
@@ -241,7 +237,7 @@ def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Sett
 
 @contextmanager
 def _computing(chosen: Settings) -> Iterator[None]:
-    """Threads, random numbers and kernels as chosen; whatever they were before is put back."""
+    """Use the chosen number of threads, own random numbers and deterministic kernels; restores the state afterwards."""
     import torch
 
     before = torch.get_num_threads()
@@ -256,7 +252,7 @@ def _computing(chosen: Settings) -> Iterator[None]:
 
 
 def _seed(seed: int, epoch: int) -> None:
-    """Seed PyTorch's random numbers for an epoch, from 1; 0: for the initial weights."""
+    """Seed PyTorch's random numbers for an epoch, counted from 1, or for the initial weights (epoch 0)."""
     import torch
 
     torch.manual_seed(int(np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)[0]))

@@ -1,31 +1,29 @@
-"""Learners that know the public law of the labels' noise: backward and forward correction, label proportions."""
+"""Learners that use the public law of the labels' noise: backward and forward correction, label proportions."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from p2p_sim.learning.learner import Learner, Received
-from p2p_sim.learning.logistic_regression import LinearSoftmax, SoftLogisticRegressionConfig
+from p2p_sim.learning.learner import Floats, Learner, Received
+from p2p_sim.learning.logistic_regression import LinearSoftmax, WeightedLogisticConfig
 from p2p_sim.mechanisms import NoiseLaw, Predictor, ReleaseKind
-
-UNBIASED: tuple[ReleaseKind, ...] = ("hard", "signed")
-"""Kinds of labels that can be weights whose mean is the true label's indicator."""
 
 
 class UnbiasedLearner(Learner):
-    """The base of learners that use weights whose mean, under each true label, is that label's indicator."""
+    """The base of learners that use unbiased weights: their mean over the noise is 1 for the true label, else 0."""
 
     uses_noise_law: ClassVar[bool] = True
-    accepts: ClassVar[tuple[ReleaseKind, ...]] = UNBIASED
+    accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "signed")
 
     def learn(self, received: Received) -> Predictor:
-        """Hard labels get rows of the inverse of their noise law; the mechanism has already done this for signed ones.
+        """The predictor learned from a release of hard labels or of signed weights, which are unbiased as released.
+
+        The weights of a hard label are a row of the inverse of its noise law.
 
         Raises:
-            InputError: the labels are of another kind, their law is not public, or has no inverse.
+            InputError: the law of hard labels is not public, or has no inverse.
         """
         if received.release.kind == "signed":
             return self.fit(received.rows, received.weights)
@@ -33,42 +31,27 @@ class UnbiasedLearner(Learner):
         return self.fit(received.rows, received.law(self.kind).weights(labels))
 
 
-class FittedToLabels(Learner):
-    """The base of logistic regressions that know the noise; on true labels they are plain logistic regression."""
+class BackwardCorrectionConfig(UnbiasedLearner, WeightedLogisticConfig):
+    """Logistic regression with the loss T⁻¹ℓ, whose mean over the noise T is the loss ℓ of the true labels.
 
-    l2: float = Field(default=1.0, gt=0)
-    """Weight of the penalty |W|²/2 against the sum of the losses, intercepts left out where they can be; above 0."""
-    max_iterations: int = Field(default=1000, ge=1)
-    """Most L-BFGS iterations, at least 1."""
-
-    def fit(self, features: NDArray[np.floating], weights: NDArray[np.float64]) -> Predictor:
-        """Logistic regression on weights (m, K) with the same penalty."""
-        return SoftLogisticRegressionConfig(l2=self.l2, max_iterations=self.max_iterations).fit(features, weights)
-
-
-class BackwardCorrectionConfig(UnbiasedLearner, FittedToLabels):
-    """Logistic regression with the loss T⁻¹ℓ, whose mean over the noise is the loss of the true labels.
-
-    This is the backward correction of Patrini et al. (CVPR 2017). A label's weights are a row of T⁻¹ and sum to one, so
-    that the loss is convex. Labels of a cluster, as in the exchange, count for the user under whose name they are
-    released: this undoes the flips, not the mixing. A noise law without an inverse is refused.
+    This is the backward correction of Patrini et al. (CVPR 2017). A label's weights are a row of T⁻¹ and sum to 1, so
+    that the loss is convex. A label of another user of the cluster, as in the exchange, counts for the user under whose
+    name it is released: this undoes the flips, not the mixing of labels. A noise law without an inverse is refused.
     """
 
     kind: Literal["backward_correction"] = "backward_correction"
 
 
-Floats = NDArray[np.float64]
-
-
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Released labels, by the bag of users of whom one had the true label.
+    """Released labels, grouped into m observations; an observation is a released label of a user of a bag.
 
-    A bag is a user, or a cluster; its true label has the mean of its users' predicted distributions.
+    A bag is a user or a cluster. The true label of an observation is that of a random user of the bag, so that its
+    predicted distribution is the mean of the distributions predicted for the users.
 
-    features: (n, d) of the users of all bags, bag by bag. starts: (B,) where each bag begins; none is empty.
-    bag: (m,) the bag of each observation. likelihood: (m, K) of what was released, under each true label.
-    count: (m,) how often it was released.
+    features: (n, d) of the users of all bags, bag by bag. starts: (B,) first row of each bag; no bag is empty.
+    bag: (m,) the bag of each observation. likelihood: (m, K) probability of the released label under each true label.
+    count: (m,) how often the label was released.
     """
 
     features: NDArray[np.floating]
@@ -79,7 +62,7 @@ class Observed:
 
     @staticmethod
     def of(received: Received, law: NoiseLaw) -> "Observed":
-        """The bags of a release of hard labels whose law is known."""
+        """The observations of a release of hard labels whose noise has the given law."""
         labels = received.release.payload.astype(np.int64)
         rows = np.arange(len(labels))
         if law.source == "user":
@@ -88,16 +71,14 @@ class Observed:
         cells = (received.cluster * kinds + group) * law.num_classes + labels
         cell, count = np.unique(cells, return_counts=True)
         clusters, bag = np.unique(cell // (kinds * law.num_classes), return_inverse=True)
-        offsets = received.cluster_offsets
-        members = [np.arange(offsets[c], offsets[c + 1]) for c in clusters]
-        sizes = [len(users_of_bag) for users_of_bag in members]
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64) if sizes else np.zeros(0, np.int64)
+        sizes = np.diff(received.cluster_offsets)
+        users = np.repeat(np.isin(np.arange(len(sizes)), clusters), sizes)
+        starts = np.cumsum(sizes[clusters]) - sizes[clusters]
         likelihood = law.transition[cell // law.num_classes % kinds, :, cell % law.num_classes]
-        users = np.concatenate([np.zeros(0, np.int64), *members])
         return Observed(received.features[users], starts, bag.ravel(), likelihood, count.astype(np.float64))
 
     def loss(self, distribution: Floats) -> tuple[float, Floats]:
-        """-log likelihood, and its derivative (n, K), at the users' predicted distributions (n, K)."""
+        """-log likelihood, and its derivative (n, K), at the distributions (n, K) predicted for the users."""
         sizes = np.diff(np.append(self.starts, len(distribution)))
         single = len(self.starts) == len(distribution)
         mean = distribution if single else np.add.reduceat(distribution, self.starts, axis=0) / sizes[:, None]
@@ -112,7 +93,7 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """-log likelihood of what was observed + l2 |W|²/2, intercepts left out, as a function of flat coefficients.
+    """-log likelihood of the observed labels + l2 |W|²/2 without intercepts, as a function of flat coefficients W.
 
     Scores are linear in the features; for two classes the score of the first class is 0.
     """
@@ -138,20 +119,20 @@ class Objective:
         return value + 0.5 * float(np.vdot(pulled, w)), np.ravel(np.vstack([x.T @ back, back.sum(axis=0)]) + pulled)
 
 
-class ForwardCorrectionConfig(FittedToLabels):
+class ForwardCorrectionConfig(WeightedLogisticConfig):
     """Logistic regression whose predictions, passed through the public noise, fit the released labels best.
 
     It maximises Σ log Σ_y p(y|x) T[y, ỹ] over released labels ỹ with an L2 penalty (Patrini et al., CVPR 2017, forward
-    correction); T is the exact noise law of the mechanism. Where a released label is that of a random user of the
-    cluster, as in the exchange, p(y|x) is the mean over the cluster's users: it then learns from label proportions.
-    The objective is not convex; all coefficients start at 0.
+    correction); T[y, ỹ] is the exact probability of ỹ given the true label y. If a released label is that of a random
+    user of the cluster, as in the exchange, p(y|x) is replaced by its mean over the cluster's users. On true labels
+    this is logistic regression. The objective is not convex; all coefficients start at 0.
     """
 
     kind: Literal["forward_correction"] = "forward_correction"
     uses_noise_law: ClassVar[bool] = True
 
     def learn(self, received: Received) -> Predictor:
-        """Learn from a release of hard labels whose noise law is public."""
+        """The predictor learned from a release of hard labels whose noise law is public."""
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
@@ -169,26 +150,26 @@ class ForwardCorrectionConfig(FittedToLabels):
         return LinearSoftmax(optimum.x.reshape(objective.shape))
 
 
-class LabelProportionsConfig(FittedToLabels):
-    """Logistic regression from the class shares of bags: the mean prediction over a bag's users fits its shares.
+class LabelProportionsConfig(WeightedLogisticConfig):
+    """Logistic regression from the class shares of bags, to which the mean prediction over a bag's users is fitted.
 
-    It maximises Σ_bags n_b Σ_y s_by log(mean of p(y|x) over the bag's n_b users) with an L2 penalty (Ardehaly and
-    Culotta, ICDM workshops 2017), where s_b are the noisy shares that the mechanism released. Users of a cluster with
-    the same soft label are taken for a bag: bags of one cluster with equal shares may be put together. The objective is
-    not convex; all coefficients start at 0.
+    It maximises Σ_b n_b Σ_y s_by log(mean of p(y|x) over the n_b users of bag b) with an L2 penalty (Ardehaly and
+    Culotta, ICDM workshops 2017); s_by are the noisy shares that the mechanism released. The users of a cluster with
+    the same soft label count as one bag, even if they were several bags with equal shares. The objective is not convex;
+    all coefficients start at 0.
     """
 
     kind: Literal["label_proportions"] = "label_proportions"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("soft",)
 
     def learn(self, received: Received) -> Predictor:
-        """Learn from a release of soft labels that the users of a bag share."""
+        """The predictor learned from a release of soft labels, the same for all users of a bag."""
         fitting = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
         return fitting.fitted(bags_of(received), received.num_classes)
 
 
 def bags_of(received: Received) -> Observed:
-    """The users whose soft labels arrived, bag by bag, and each bag's shares as so many labels as it has users."""
+    """The observations of a release of soft labels: of each bag and class, the share times the number of users."""
     labelled = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
     shares, bag, users = np.unique(labelled, axis=0, return_inverse=True, return_counts=True)
     classes = received.num_classes

@@ -1,22 +1,24 @@
 """The accuracy of a given predictor, estimated from released labels alone.
 
-The users and their true labels are fixed; chance is in the noise, and in who is asked. The predictor must not have
-been learned from the labels that judge it.
+The users and their true labels are fixed; the noise and the choice of released labels are random. The predictor must
+not have been learned from the labels that judge it. The score of a released label is the unbiased weight of the class
+predicted for the user: its mean over the noise is 1 if the prediction is right, else 0.
 
-*Labels of their users.* The mean of the scores s of the predicted classes is unbiased. Since E s = 1{right} and
-1{right}² = 1{right}, s² - s has the mean Var(s): Σ(s² - s)/m² estimates the variance without bias.
+*Labels of the users themselves.* The mean of m scores s is unbiased. Since E s = 1{right} and 1{right}² = 1{right},
+s² - s has the mean Var(s). So Σ(s² - s)/m² estimates the variance without bias.
 
-*Labels of clusters.* A cluster with shares p of true labels and shares q of predicted ones has an accuracy between
-max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y) (Fréchet), and any value between is possible. Estimated shares would
-make the lower end too high and the upper end too low on average, by at most half of Σ_y σ_y. Hence there are three
-bounds on each side, and the best one counts, each with a third of the error probability:
-- the share of the cluster's majority prediction y, less or plus 1 - q_y: linear in p, so without bias;
-- the Fréchet bound, less or plus that largest bias;
-- the same when all clusters with one majority prediction are taken for one cluster, which has smaller errors.
+*Labels of clusters.* If p are a cluster's shares of true labels, and q its shares of predicted labels, its accuracy
+lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y) (Fréchet), and any value between is possible. With
+estimated shares the lower end would be too high and the upper end too low on average, by at most half of Σ_y σ_y, where
+σ_y is the standard error of p_y. Hence there are three bounds on each side, each with a third of the error probability,
+and the tightest counts:
+- the share p_y of the cluster's majority prediction y, minus or plus 1 - q_y: linear in p, so without bias;
+- the Fréchet bound, minus or plus its largest bias;
+- the Fréchet bound if all clusters with one majority prediction are counted as one cluster, whose errors are smaller.
 
-*Peers drawn with replacement.* Of n users with noisy labels, m releases repeat some. With v = E Var(score | label),
-the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance s² has the mean
-Var(score) - v/n, and score² - score has the mean v. So s²/m + v/n is unbiased, where s²/m alone is too small by v/n.
+*Peers drawn with replacement.* Among m released labels of n users, some are of the same user. With v = E Var(score |
+true label), the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance S² has the mean
+Var(score) - v/n, and score² - score has the mean v. So S²/m + v/n is unbiased, while S²/m is too small by v/n.
 """
 
 from dataclasses import dataclass
@@ -35,9 +37,9 @@ class AccuracyEstimate:
     """An estimate of a predictor's accuracy among users, from their released labels alone.
 
     lower, upper: ends of the confidence interval, in [0, 1].
-    value: unbiased estimate, which may lie outside [0, 1]; None if the labels leave a range of accuracies.
+    value: unbiased estimate, which may lie outside [0, 1]; None if the labels determine a range of accuracies only.
     identified: whether more labels of the same law would narrow the interval to a point.
-    labels: how many released labels it rests on. confidence: of the interval. basis: how it was found.
+    labels: number of released labels used. confidence: of the interval. basis: the method, in words.
     """
 
     lower: float
@@ -55,21 +57,14 @@ class AccuracyEstimate:
 
 @dataclass(frozen=True)
 class _Bound:
-    """An estimate of a bound on the accuracy, less (or plus) its largest bias, and its variance."""
+    """An estimate of a lower (or upper) bound on the accuracy, minus (or plus) its largest bias, and its variance."""
 
     value: float
     variance: float
 
     def moved(self, quantile: float) -> float:
-        """The end of a normal interval: so many standard deviations above, or below if negative."""
+        """The value plus `quantile` standard deviations: an end of a normal confidence interval."""
         return self.value + quantile * float(np.sqrt(max(self.variance, 0.0)))
-
-    def unbiased_estimate(self, quantile: float, labels: int, confidence: float, basis: str) -> AccuracyEstimate:
-        """The estimate whose value has no bias, and whose interval therefore reaches equally far to both sides."""
-        low, high = _within_0_and_1(self.moved(-quantile)), _within_0_and_1(self.moved(quantile))
-        return AccuracyEstimate(
-            low, high, self.value, identified=True, labels=labels, confidence=confidence, basis=basis
-        )
 
 
 def validated(
@@ -80,26 +75,17 @@ def validated(
 ) -> AccuracyEstimate:
     """The accuracy of predictions among the users, with a normal confidence interval.
 
-    Of labels of their users it is the accuracy among users whose labels were released; of labels of clusters, that
-    among all users of the clusters.
+    If labels are released of the users themselves, it is the accuracy among these users; if of a user's cluster, the
+    accuracy among all users.
 
     Args:
-        predictions: (n,) predicted classes of all users, in 0..K-1. evidence: of the released labels.
-        cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. Only cluster labels need it.
-        confidence: of the interval, between 0 and 1; a normal approximation, tried with some hundred labels.
+        predictions: (n,) predicted classes of all users, in 0..K-1. evidence: class scores of the released labels.
+        cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+        confidence: of the interval, between 0 and 1; the approximation was tested with some hundred labels.
 
     Raises:
         InputError: no label was released, or an argument is out of its range.
     """
-    _check(predictions, evidence, cluster_offsets, confidence)
-    if evidence.source == "cluster":
-        return _of_clusters(predictions, evidence, cluster_offsets, confidence)
-    return _of_users(predictions, evidence, cluster_offsets, confidence)
-
-
-def _check(
-    predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
-) -> None:
     k = evidence.num_classes
     if not len(evidence.user):
         raise InputError("validation: no label was released; at least one is needed")
@@ -109,50 +95,56 @@ def _check(
         raise InputError(f"predictions: have shape {predictions.shape}, must be ({cluster_offsets[-1]},), one per user")
     if not 0 <= int(predictions.min()) <= int(predictions.max()) < k:
         raise InputError(f"predictions: must lie in 0..{k - 1}, found {predictions.min()} to {predictions.max()}")
+    estimate = _of_clusters if evidence.source == "cluster" else _of_users
+    return estimate(predictions, evidence, cluster_offsets, confidence)
 
 
 def _quantile(error: float) -> float:
+    """The number that a standard normal variable exceeds with probability `error`."""
     from scipy.special import ndtri
 
     return float(ndtri(1.0 - error))
 
 
-def _within_0_and_1(end: float) -> float:
-    return float(np.clip(end, 0.0, 1.0))
+def _estimate(
+    low: float, high: float, *, value: float | None, labels: int, confidence: float, basis: str
+) -> AccuracyEstimate:
+    """The estimate with the ends of its interval moved into [0, 1]."""
+    lower, upper = np.clip([low, high], 0.0, 1.0).tolist()
+    return AccuracyEstimate(lower, upper, value, value is not None, labels, confidence, basis)
 
 
 def _of_users(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
+    """The accuracy among the users whose own labels were released."""
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
     predicted, every = predictions[evidence.user], np.arange(m)
     low = evidence.weights[every, predicted]
     if evidence.upper is None and evidence.drift is None:
         bound = _Bound(float(low.mean()), float((low**2 - low).sum()) / m**2)
-        return bound.unbiased_estimate(quantile, m, confidence, "own labels: unbiased, normal interval")
-    # w bounds the indicator of a right prediction from below and above, up to the clusters' common errors
+        return _estimate(
+            bound.moved(-quantile), bound.moved(quantile), value=bound.value, labels=m, confidence=confidence,
+            basis="own labels: unbiased, normal interval",
+        )  # fmt: skip
+    # weights bound the indicator of a right prediction from below and above, up to the drift
     high = low if evidence.upper is None else evidence.upper[every, predicted]
-    drift = _drift(evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=_count(cluster_offsets)))
-    lower = _Bound(float(low.mean()) - drift.value, low.var() / max(m - 1, 1) + drift.variance)
-    upper = _Bound(float(high.mean()) + drift.value, high.var() / max(m - 1, 1) + drift.variance)
-    return AccuracyEstimate(
-        _within_0_and_1(lower.moved(-quantile)), _within_0_and_1(upper.moved(quantile)), value=None, identified=False,
-        labels=m, confidence=confidence, basis="own labels: bounds, normal intervals",
-    )  # fmt: skip
+    drift = _drift(evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=len(cluster_offsets) - 1))
+    lower, upper = (
+        _Bound(float(w.mean()) + side * drift.value, w.var() / max(m - 1, 1) + drift.variance).moved(side * quantile)
+        for w, side in ((low, -1.0), (high, 1.0))
+    )
+    basis = "own labels: bounds, normal intervals"
+    return _estimate(lower, upper, value=None, labels=m, confidence=confidence, basis=basis)
 
 
 def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The clusters (m,) of the users whose labels were released."""
     return np.searchsorted(cluster_offsets, evidence.user, side="right") - 1
 
 
-def _count(cluster_offsets: NDArray[np.int64]) -> int:
-    return len(cluster_offsets) - 1
-
-
 def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
-    """A bound on what the clusters' common errors add to the accuracy, with its variance; `users`: (C,) of each
-    cluster.
-    """
+    """A bound on what errors shared by the labels of a cluster add to the accuracy; users: (C,) in each cluster."""
     if evidence.drift is None:
         return _Bound(0.0, 0.0)
     share, used = users / users.sum(), users > 0
@@ -162,9 +154,11 @@ def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
 
 @dataclass(frozen=True, eq=False)
 class _Shares:
-    """What is known of clusters: estimated shares of true labels, their variances, and shares of predicted ones.
+    """Class shares in each cluster.
 
-    weight: (C,) share of the users. true, variance, predicted: (C, K). released: (C,) whether any of its labels was.
+    weight: (C,) share of the users who are in the cluster. true: (C, K) estimated shares of the true labels.
+    variance: (C, K) of these estimates. predicted: (C, K) shares of the predicted labels.
+    released: (C,) whether a label of the cluster was released.
     """
 
     weight: Floats
@@ -175,11 +169,11 @@ class _Shares:
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """Whether the predictor gives all users of a cluster the same class, (C,)."""
+        """Whether all users of a cluster have the same predicted class, (C,)."""
         return np.asarray(self.predicted.max(axis=1) > 1.0 - 1e-12)
 
     def linear(self, side: float) -> _Bound:
-        """The bound from each cluster's majority prediction; side: -1 for the lower one, 1 for the upper one."""
+        """The bound from each cluster's majority prediction; side: -1 for the lower bound, 1 for the upper bound."""
         most, each = self.predicted.argmax(axis=1), np.arange(len(self.weight))
         share = self.predicted[each, most]
         used = self.released & (share > 0.5)
@@ -187,7 +181,7 @@ class _Shares:
         return _Bound(float(self.weight @ value), float((self.weight**2 * self.variance[each, most])[used].sum()))
 
     def frechet(self, side: float) -> _Bound:
-        """The Fréchet bound with its largest bias; in clusters with one prediction it has none."""
+        """The Fréchet bound minus (side -1) or plus (1) its largest bias, 0 for clusters with one prediction."""
         p, q, w = self.true, self.predicted, self.weight
         value = 1.0 - 0.5 * np.abs(p - q).sum(axis=1) if side > 0 else np.maximum((p + q - 1.0).max(axis=1), 0.0)
         spread = p.shape[1] / 4.0 * self.variance.sum(axis=1)
@@ -201,7 +195,7 @@ class _Shares:
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 
     def pooled(self) -> "_Shares":
-        """Clusters with the same majority prediction as one: which these are depends on predictions alone."""
+        """The shares if clusters with the same majority prediction, which depends on no label, are counted as one."""
         k = self.predicted.shape[1]
         kind = (self.predicted.argmax(axis=1) * 2 + self.constant) * 2 + self.released
         weight = np.bincount(kind, self.weight, 4 * k).astype(np.float64)
@@ -217,12 +211,13 @@ class _Shares:
 
 
 def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> _Shares:
-    k, count = evidence.num_classes, _count(cluster_offsets)
+    """The class shares in each cluster, with the variances of those that are estimated."""
+    k, count = evidence.num_classes, len(cluster_offsets) - 1
     sizes, cluster = np.diff(cluster_offsets), _cluster(evidence, cluster_offsets)
     m = np.bincount(cluster, minlength=count)[:, None].astype(np.float64)
     total = np.stack([np.bincount(cluster, w, count) for w in evidence.weights.T], axis=1)
     squares = np.stack([np.bincount(cluster, w**2, count) for w in evidence.weights.T], axis=1)
-    # variance of a cluster's mean weight: of the noise on each label, and of which users' labels were released
+    # variance of a cluster's mean weight: from the noise on each label, and from the choice of released labels
     n, some = sizes[:, None], np.maximum(m, 1.0)
     own = (squares - total) / some
     several = (squares - np.where(m > 1, total**2 / some, 0.0)) / np.maximum(m - 1, 1.0) / some
@@ -240,12 +235,16 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
 def _of_clusters(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
+    """The accuracy among all users, from released labels of their clusters."""
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
     drift = _drift(evidence, np.diff(cluster_offsets))
     if shares.released.all() and shares.constant.all() and evidence.drift is None:
-        basis = "cluster labels: one prediction in each cluster, unbiased, normal interval"
-        return shares.linear(1.0).unbiased_estimate(_quantile((1.0 - confidence) / 2.0), m, confidence, basis)
-    # three bounds to each side, each at a third of the error: the tightest holds together with the others
+        bound, quantile = shares.linear(1.0), _quantile((1.0 - confidence) / 2.0)
+        return _estimate(
+            bound.moved(-quantile), bound.moved(quantile), value=bound.value, labels=m, confidence=confidence,
+            basis="cluster labels: one prediction in each cluster, unbiased, normal interval",
+        )  # fmt: skip
+    # three bounds on each side, each with a third of the error probability, hold together: the tightest counts
     quantile, pooled = _quantile((1.0 - confidence) / 6.0), shares.pooled()
     low, high = (
         [
@@ -254,7 +253,7 @@ def _of_clusters(
         ]
         for side in (-1.0, 1.0)
     )
-    return AccuracyEstimate(
-        _within_0_and_1(max(low)), _within_0_and_1(min(high)), value=None, identified=False, labels=m,
-        confidence=confidence, basis="cluster labels: Fréchet bounds, normal intervals",
+    return _estimate(
+        max(low), min(high), value=None, labels=m, confidence=confidence,
+        basis="cluster labels: Fréchet bounds, normal intervals",
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Ridge regression on released numbers, and its squared loss. Metrics alone may look at true labels."""
+"""Ridge regression on released numbers, and measures of squared loss, which alone may look at true labels."""
 
 import math
 from dataclasses import dataclass
@@ -9,19 +9,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from p2p_sim.base import InputError
-from p2p_sim.learning.learner import Received, ValueLearner
+from p2p_sim.learning.learner import Floats, Received, ValueLearner
+from p2p_sim.measures import cluster_means
 from p2p_sim.mechanisms import Predictor, ValueLaw
 from p2p_sim.population import Examples, FiniteLaw, People, Population
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class LinearValues:
-    """A linear function of the features, for labels that are numbers on a grid.
-
-    weights: (d,). middle: (d,) subtracted from the features. intercept: its value there. grid: (K,).
-    """
+    """A predictor of numbers on a grid (K,): weights (d,) times (features - middle), plus intercept; middle: (d,)."""
 
     weights: Floats
     middle: Floats
@@ -33,7 +29,7 @@ class LinearValues:
         return np.asarray(self.intercept + (features - self.middle) @ self.weights)
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """(n, K): 1 for the value of the grid that is nearest to the predicted number."""
+        """Probabilities (n, K) of the values of the grid: 1 for the value nearest to the predicted number."""
         nearest = np.abs(self.numbers(features)[:, None] - self.grid).argmin(axis=1)
         return np.asarray(np.eye(len(self.grid))[nearest])
 
@@ -41,19 +37,19 @@ class LinearValues:
 class RidgeConfig(ValueLearner):
     """Ridge regression with squared loss, for labels that are numbers.
 
-    Unless `l2` is given, the model is the posterior mean if coefficients of standardised features are normal and
-    explain a variance of (span/4)² together, and numbers have the variance (span/4)² and that of the public noise
-    around them; span is the width of the public range.
+    If `l2` is absent, the model is a posterior mean under these assumptions, with span the width of the public range:
+    the coefficients of standardised features are normal and together explain a variance of (span/4)², and a released
+    number differs from the linear function by a normal error of variance (span/4)² plus that of the public noise.
     """
 
     kind: Literal["ridge"] = "ridge"
     depends_on_scale: ClassVar[bool] = False
     l2: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Penalty on squared coefficients of standardised features, at least 0; absent: d (1 + noise variance / (span/4)²)
-    for d features."""
+    for d features and the width span of the public range."""
     cluster_means: bool = False
     """Learn from the mean features of each cluster, for releases whose numbers are those of random users of a
-    cluster; without privacy the users' own features are learned from."""
+    cluster; the model without privacy learns from the users' own features."""
 
     @property
     def knows_clusters(self) -> bool:
@@ -63,12 +59,12 @@ class RidgeConfig(ValueLearner):
         return self._fitted(features, numbers, features.std(axis=0), np.array(grid), 0.0)
 
     def learn(self, received: Received) -> Predictor:
-        """Learn from released numbers whose law is public."""
+        """The predictor learned from released numbers whose law is public."""
         law = received.values
         if law is None:
             raise InputError(f"learner.kind = {self.kind!r}: needs numbers whose law the mechanism publishes")
         rows = received.rows
-        if self.cluster_means:  # of those whose submissions arrived
+        if self.cluster_means:  # for each arrived label, of all users of its cluster
             starts, sizes = received.cluster_offsets[:-1], np.diff(received.cluster_offsets)
             sums = np.add.reduceat(received.features.astype(np.float64, copy=False), starts, axis=0)
             rows = (sums / sizes[:, None])[received.cluster]
@@ -77,7 +73,7 @@ class RidgeConfig(ValueLearner):
 
     def _fitted(self, rows: NDArray[np.floating], numbers: Floats, scale: Floats, grid: Floats, noise: float
                 ) -> LinearValues:  # fmt: skip
-        """The model of rows (m, d) and numbers (m,); scale: (d,) of the features; noise: variance of a number."""
+        """The model of rows (m, d) and numbers (m,); scale: (d,) of the features; noise: variance of the noise."""
         quarter, d = (grid[-1] - grid[0]) / 4.0, rows.shape[1]
         if not len(numbers):
             return LinearValues(np.zeros(d), np.zeros(d), float(grid[0] + grid[-1]) / 2.0, grid)
@@ -90,16 +86,20 @@ class RidgeConfig(ValueLearner):
 
 
 FIGURES = ("squared_error", "nonprivate_squared_error", "constant_squared_error", "value_spread")
-"""Columns of a row that labels which are numbers add."""
+"""Columns that labels which are numbers add to a result row."""
 
 
 def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tuple[list[float], float, float]:
-    """Expected squared loss under the law: of predictions (P,) each, of the best affine function, of the best constant.
+    """Expected squared losses under a law: of each predictor, of the best affine function, and of the best constant.
 
     Args:
-        people: with labels that are numbers. law: of these. numbers: (P,) predictions at the points of the law.
+        people: users whose labels are numbers. law: of these users. numbers: (P,) predictions at the law's points, of
+            each predictor.
     """
-    mean, residual = means_of(people, law)
+    # f(x) = E[y|x] at every point, and the mean variance of a label around it
+    values = np.array(people.values)
+    mean = law.label_distribution @ values
+    residual = float(law.mass @ (law.label_distribution @ values**2 - mean**2))
     best = affine(law.points, mean, law.mass)
     constant = np.full(len(mean), law.mass @ mean)
     excess = [float(law.mass @ (guess - mean) ** 2) for guess in (*numbers, best, constant)]
@@ -107,11 +107,11 @@ def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tupl
 
 
 def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
-    """Squared errors and the spread of labels that are numbers, by their columns in a row.
+    """The values of the columns `FIGURES`; None for the model without privacy if there is none.
 
     Args:
-        people: with labels that are numbers. numbers: predictions at the points of the law, or of the rows held out; of
-            the learned model, and of the one without privacy if there is one.
+        people: users whose labels are numbers. numbers: predictions at the points of the law or for the rows held out,
+            of the private model and, if there is one, of the model without privacy.
     """
     if people.law is not None:
         errors, _, constant = squared_risks(people, people.law, numbers)
@@ -127,10 +127,10 @@ def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | No
 
 
 def spread(people: People) -> float:
-    """Standard deviation of a label's mean f(x) within clusters: the heterogeneity of labels that are numbers.
+    """Standard deviation of E[y|x] within clusters: the heterogeneity of labels that are numbers.
 
-    Exact where p(y|x) is known. Elsewhere it is that of labels within clusters, whose square is an unbiased estimate of
-    a number that is at least the square of the former: it is for the experimenter, and not private.
+    It is exact if p(y|x) is known. Otherwise it is the standard deviation of the labels within clusters. Its square is
+    an unbiased estimate of an upper bound of the squared exact value. It is for the experimenter, and not private.
     """
     values, law = np.array(people.values), people.law
     if law is not None and people.law_clusters:
@@ -144,38 +144,26 @@ def spread(people: People) -> float:
         else:
             mean, sizes = values[users.labels], users.cluster_sizes[cluster]
             mass = mass * sizes / np.maximum(sizes - 1, 1)  # the unbiased variance within a cluster
-    # standard deviation around each cluster's weighted mean
-    weight = np.bincount(cluster, weights=mass)
-    centre = np.bincount(cluster, weights=mass * mean) / np.where(weight > 0, weight, 1.0)
-    return math.sqrt(float(mass @ (mean - centre[cluster]) ** 2))
+    return math.sqrt(float(mass @ (mean - cluster_means(mass, mean, cluster)) ** 2))
 
 
 def value_floor(people: People, law: ValueLaw | None) -> float | None:
-    """Excess risk of the best affine function of a user's features for the mean numbers of her cluster, exactly.
+    """Excess risk of the best affine function of a user's features for the mean number of her cluster, exactly.
 
-    It is what infinitely many exchanged numbers leave to a learner who takes those of a cluster for the user's own;
-    None if no law is known, or if numbers are the users' own.
+    This excess risk remains with infinitely many exchanged numbers, for a learner that counts a number of the cluster
+    as the user's own. None if no law is known, or if the numbers are the users' own.
     """
     if law is None or law.source != "cluster" or people.law is None or not people.law_clusters:
         return None
     finite = people.law
-    numbers = finite.label_distribution @ law.means
-    weight = np.bincount(finite.cluster, weights=finite.mass)
-    centre = np.bincount(finite.cluster, weights=finite.mass * numbers) / np.where(weight > 0, weight, 1.0)
-    reached = affine(finite.points, centre[finite.cluster], finite.mass)
+    numbers = cluster_means(finite.mass, finite.label_distribution @ law.means, finite.cluster)
+    reached = affine(finite.points, numbers, finite.mass)
     (risk,), best, _ = squared_risks(people, finite, [reached])
     return max(0.0, risk - best)
 
 
-def means_of(people: People, law: FiniteLaw) -> tuple[Floats, float]:
-    """f(x) = E[y|x] at every point (P,), and the mean variance of a label around it."""
-    values = np.array(people.values)
-    mean = law.label_distribution @ values
-    return mean, float(law.mass @ (law.label_distribution @ values**2 - mean**2))
-
-
 def affine(points: Floats, target: Floats, mass: Floats) -> Floats:
-    """Values (P,) of the affine function of the points (P, d) that is nearest to the target (P,), weighted by mass."""
+    """Values (P,) of the affine function of the points (P, d) nearest to the target (P,) in mean square by mass."""
     X, root = np.column_stack([np.ones(len(points)), points]), np.sqrt(mass)
     weights = np.linalg.lstsq(X * root[:, None], target * root, rcond=None)[0]
     return np.asarray(X @ weights)

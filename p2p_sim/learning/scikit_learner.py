@@ -1,4 +1,4 @@
-"""Any classifier of scikit-learn as a learner, and boosted trees on labels whose noise was undone on average."""
+"""Any classifier of scikit-learn as a learner, and boosted trees on unbiased weights of noisy labels."""
 
 import importlib
 import inspect
@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 from pydantic import Field, field_validator, model_validator
 
 from p2p_sim.base import InputError
-from p2p_sim.learning.learner import Learner, Loss, labelled_rows
+from p2p_sim.learning.learner import Floats, Learner, Loss, labelled_rows
 from p2p_sim.learning.logistic_regression import FittedClassifier, constant_predictor
 from p2p_sim.learning.noise_correction import UnbiasedLearner
 from p2p_sim.mechanisms import Predictor, ReleaseKind, to_simplex
 
-Floats = NDArray[np.float64]
 Parameter = bool | int | float | str
 
 
@@ -31,7 +30,7 @@ class EstimatorConfig(Learner):
     estimator: str = Field(default="sklearn.naive_bayes.GaussianNB", pattern=r"^sklearn\.[a-z_]+\.[A-Za-z]+$")
     """Full name of the class, sklearn.<module>.<class>."""
     parameters: dict[str, Parameter] = Field(default_factory=dict)
-    """Its parameters by name; random_state, if there is one, is 0 by default."""
+    """Parameters of the class by name; its random_state, if it has one, is 0 by default."""
 
     @field_validator("estimator")
     @classmethod
@@ -60,7 +59,7 @@ class EstimatorConfig(Learner):
             raise ValueError(f"estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """A row for each class with a weight, which is its sample weight unless all are 1."""
+        """The classifier of a row for each class with a weight, its sample weight unless all weights are 1."""
         rows, labels, count = labelled_rows(features, weights)
         present = np.unique(labels)
         if present.size < 2:
@@ -68,17 +67,17 @@ class EstimatorConfig(Learner):
         model = self._model()
         try:
             model.fit(rows, labels) if count is None else model.fit(rows, labels, sample_weight=count)
-            model.predict_proba(rows[:1])  # some refuse only here, such as more neighbours than rows
+            model.predict_proba(rows[:1])  # some classifiers fail only here, such as with more neighbours than rows
         except (TypeError, ValueError) as error:
             raise InputError(f"learner.estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
         return FittedClassifier(model, weights.shape[1])
 
 
 def _classifier(name: str) -> Any:
-    """The class of scikit-learn that a full name such as sklearn.naive_bayes.GaussianNB names.
+    """The class of scikit-learn with a full name such as sklearn.naive_bayes.GaussianNB.
 
     Raises:
-        ValueError: there is none, or it predicts no probabilities.
+        ValueError: there is no such class, or it is no classifier with predicted probabilities.
     """
     module, _, last = name.rpartition(".")
     try:
@@ -93,11 +92,12 @@ def _classifier(name: str) -> Any:
 
 
 class BoostedTreesConfig(UnbiasedLearner):
-    """scikit-learn's histogram gradient boosting: a regression of each class's noise-corrected weight, squared loss.
+    """scikit-learn's histogram gradient boosting: for each class, a squared-loss regression of its unbiased weight.
 
-    The mean of a weight under the noise is the true label's indicator, so that the regression function is p(y|x); with
-    labels of a cluster it is the mean of p(y|x) over the cluster. Predictions are the nearest distributions, whose
-    order counts: they may be 0. A noise law without an inverse is refused.
+    The mean of a weight over the noise is 1 for the true label, else 0, so that the regression estimates p(y|x). If a
+    label is that of a random user of the cluster, it estimates the mean of p(y|x) over the cluster. Predictions are the
+    nearest distributions, in which a class may have probability 0: their order counts. A noise law without an inverse
+    is refused.
     """
 
     kind: Literal["boosted_trees"] = "boosted_trees"
@@ -108,18 +108,17 @@ class BoostedTreesConfig(UnbiasedLearner):
     learning_rate: float = Field(default=0.1, gt=0, le=1)
     """Share of a tree's prediction that is added, above 0 and at most 1."""
     leaves: int = Field(default=15, ge=2, le=1_000)
-    """Most leaves of a tree, 2 to 1,000."""
+    """Largest number of leaves of a tree, 2 to 1,000."""
     users_in_leaf: int = Field(default=20, ge=1)
-    """Fewest labels in a leaf, at least 1."""
+    """Smallest number of labels in a leaf, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Regress weights (m, K) whose rows sum to 1; for two classes one of both is sufficient."""
+        """The regressions of weights (m, K) whose rows sum to 1; of two classes, that of the second is sufficient."""
         from sklearn.ensemble import HistGradientBoostingRegressor
 
-        classes = weights.shape[1]
-        targets = weights if classes > 2 else weights[:, 1:]
-        if len(features) < 2:  # no histogram of fewer
-            return _Regressed((), np.full(classes, 1.0 / classes))
+        if len(features) < 2:  # too few rows for scikit-learn's histograms
+            return constant_predictor(np.zeros(0, np.int64), weights.shape[1])
+        targets = weights if weights.shape[1] > 2 else weights[:, 1:]
         models = tuple(
             HistGradientBoostingRegressor(
                 max_iter=self.trees, learning_rate=self.learning_rate, max_leaf_nodes=self.leaves,
@@ -127,18 +126,15 @@ class BoostedTreesConfig(UnbiasedLearner):
             ).fit(features, target)
             for target in targets.T
         )  # fmt: skip
-        return _Regressed(models, np.full(classes, 1.0 / classes))
+        return _Regressed(models)
 
 
 @dataclass(frozen=True)
 class _Regressed:
-    """A regression for each class, or for the second of two; without any, equal shares (K,)."""
+    """A predictor by a regression of each class's indicator, or by that of the second of two classes."""
 
     models: tuple[Any, ...]
-    even: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        if not self.models:
-            return np.tile(self.even, (len(features), 1))
         numbers = np.stack([model.predict(features) for model in self.models], axis=1)
         return to_simplex(numbers if len(self.models) > 1 else np.hstack([1.0 - numbers, numbers]))

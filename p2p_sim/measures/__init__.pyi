@@ -10,7 +10,6 @@ from .exact_laws import StepLaw as StepLaw
 from .exact_laws import box_centres as box_centres
 from .exact_laws import half_l1 as half_l1
 from .extrapolation import GridLaw as GridLaw
-from .extrapolation import Prediction as Prediction
 from .extrapolation import fewest_of_any as fewest_of_any
 from .extrapolation import most_of as most_of
 from .extrapolation import most_of_any as most_of_any
@@ -26,6 +25,7 @@ from .group_gaps import Group as Group
 from .group_gaps import extra_loss as extra_loss
 from .group_gaps import figure_of as figure_of
 from .group_gaps import groups_of as groups_of
+from .intervals import Estimate as Estimate
 from .intervals import Mean as Mean
 from .intervals import expected_misses as expected_misses
 from .intervals import mean_interval as mean_interval
@@ -57,6 +57,7 @@ from .rehearsal import uniform as uniform
 from .risk import area_under_curve as area_under_curve
 from .risk import bayes_error_rate as bayes_error_rate
 from .risk import best_logistic_risk as best_logistic_risk
+from .risk import cluster_means as cluster_means
 from .risk import constant_risks as constant_risks
 from .risk import error_rate as error_rate
 from .risk import exchanged_distribution as exchanged_distribution
@@ -65,7 +66,6 @@ from .risk import heterogeneity_upper_estimate as heterogeneity_upper_estimate
 from .risk import log_risk as log_risk
 from .risk import logistic_risk_after as logistic_risk_after
 from .scaling import RESAMPLES as RESAMPLES
-from .scaling import Estimate as Estimate
 from .scaling import Fit as Fit
 from .scaling import fit_forms as fit_forms
 from .scaling import log_log_slope as log_log_slope

@@ -117,9 +117,9 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
-    """Counts scenarios: those not clearly more accurate than the majority class, and those with a gain over it at all.
+    """Numbers of scenarios: not clearly more accurate than the majority class, and with a known gain over it.
 
-    A scenario's first gain counts, which is that of the private model if it is known.
+    The gain is that of the private model if it is known, else that of the model without privacy.
     """
     compared = [each[0] for _, part in rows.groupby("scenario", sort=False) if (each := gains(part))]
     return sum(not first.gain.above_zero for first in compared), len(compared)

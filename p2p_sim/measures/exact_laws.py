@@ -31,7 +31,7 @@ class Sine:
     """The function g(x) = sin(2π periods x).
 
     Args:
-        periods: in [0, 1], above 0.
+        periods: number of periods in [0, 1], above 0.
     """
 
     periods: float
@@ -236,8 +236,7 @@ def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats
         side, origin: cell j is [origin + j·side, origin + (j+1)·side).
     """
     starts, ends = origin + cells * side, origin + (cells + 1) * side
-    edges = np.unique(np.concatenate([starts, ends, law.turning]))
-    edges = np.concatenate([[-np.inf], edges, [np.inf]])
+    edges = np.unique(np.concatenate([[-np.inf], starts, ends, law.turning, [np.inf]]))
     lower, upper = edges[:-1], edges[1:]
     height = np.zeros(len(lower))
     if len(cells):

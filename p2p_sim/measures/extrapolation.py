@@ -7,17 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from p2p_sim.measures.intervals import Estimate
 
-@dataclass(frozen=True)
-class Prediction:
-    """The value that a fit predicts for one further measurement, and the ends of the 95% prediction interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __contains__(self, measured: float) -> bool:
-        return self.low <= measured <= self.high
+Floats = NDArray[np.float64]
 
 
 def predict(
@@ -27,8 +19,8 @@ def predict(
     *,
     weights: ArrayLike | None = None,
     weight: float = 1.0,
-) -> Prediction:
-    """Predicts one further measurement by weighted least squares, with Student's 95% t-interval.
+) -> Estimate:
+    """Predicts one further measurement by weighted least squares, with a 95% prediction interval by Student's t.
 
     The interval is right if measurement i is design[i] · b plus an independent normal error of variance s²/weights[i]
     with unknown b and s. No measurement can verify that this law still holds at `at`.
@@ -67,11 +59,11 @@ def predict(
     value = float(leverage @ fitted)
     spread = float(np.sum((y * root - Q @ fitted) ** 2)) / free
     half = float(stdtrit(free, 0.975)) * math.sqrt(spread * (1.0 / weight + float(leverage @ leverage)))
-    return Prediction(value, value - half, value + half)
+    return Estimate(value, value - half, value + half)
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:
-    """The tail probability p of a draw whose (1-p)-quantile is the `level`-quantile of the largest of n draws.
+    """The probability p such that the (1-p)-quantile of one draw is the `level`-quantile of the largest of n draws.
 
     It solves (1-p)^n = level, without cancellation.
 
@@ -95,7 +87,7 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """A number that all of n independent Bin(trials, p) numbers do not exceed with probability at least `level`.
+    """The smallest bound that, with probability at least `level`, none of n independent Bin(trials, p) numbers exceeds.
 
     Args:
         count: n, at least 1. trials, probability: of each number. level: in (0, 1).
@@ -104,7 +96,7 @@ def most_of(count: float, trials: int, probability: float, level: float) -> int:
 
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A bound that some of n Bin(trials, p) numbers, however dependent, exceeds with probability at most `chance`.
+    """A bound that any of n Bin(trials, p) numbers, however dependent, exceeds with probability at most `chance`.
 
     It follows from the union bound.
 
@@ -117,7 +109,7 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A bound below which some of n Bin(trials, p) numbers, however dependent, is with probability at most `chance`."""
+    """A bound below which any of n Bin(trials, p) numbers, however dependent, is with probability at most `chance`."""
     return trials - most_of_any(count, trials, 1.0 - probability, chance)
 
 
@@ -130,9 +122,6 @@ def _most(tail: float, trials: int, probability: float) -> int:
         middle = (low + high) // 2
         low, high = (low, middle) if binom.sf(middle, trials, probability) <= tail else (middle, high)
     return high
-
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -152,15 +141,11 @@ class GridLaw:
 
         Args:
             distribution: the distribution function at times (m,) in seconds, 0 at time 0.
-            cells: times of the grid. up: whether times are rounded up.
+            cells: number of times in the grid. up: whether times are rounded up.
         """
         grid = np.arange(cells, dtype=np.float64)
-        steps = np.diff(distribution(grid * step_s), append=1.0)
-        if not up:
-            return GridLaw(step_s, steps)
-        later = np.concatenate([[0.0], steps[:-1]])
-        later[-1] += steps[-1]
-        return GridLaw(step_s, later)
+        rounded_down = GridLaw(step_s, np.diff(distribution(grid * step_s), append=1.0))
+        return rounded_down.later(step_s) if up else rounded_down
 
     @property
     def total(self) -> float:

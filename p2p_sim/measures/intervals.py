@@ -1,4 +1,4 @@
-"""Confidence intervals of means over replicates."""
+"""Numbers with intervals, and confidence intervals of means over replicates."""
 
 from dataclasses import dataclass, replace
 
@@ -7,12 +7,26 @@ from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
-class Mean:
-    """A mean over replicates, with its two-sided confidence interval and the number of replicates."""
+class Estimate:
+    """An estimated or predicted number with its two-sided 95% interval; the ends are NaN if there is no interval."""
 
     value: float
     low: float
     high: float
+
+    def __str__(self) -> str:
+        if not np.isfinite(self.low):
+            return f"{self.value:.3g} (no interval)"
+        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
+
+    def __contains__(self, measured: float) -> bool:
+        return self.low <= measured <= self.high
+
+
+@dataclass(frozen=True)
+class Mean(Estimate):
+    """A mean over replicates with its two-sided confidence interval, and the number of replicates."""
+
     replicates: int
 
     def __str__(self) -> str:

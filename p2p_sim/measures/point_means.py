@@ -79,7 +79,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 
     A measured column `c` becomes the mean `c` and the ends `c_low` and `c_high` of its interval. The ends are NaN for a
     single replicate; all three are NaN if a replicate has no value. A privacy column becomes its largest value, without
-    an interval. A text is kept if all rows of a scenario have it.
+    an interval. A text column is kept if within each scenario all rows have the same text.
 
     Args:
         rows: one row for each scenario and replicate.
@@ -104,8 +104,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     same = groups[text].nunique(dropna=False) if text else pd.DataFrame()
     common = fixed[[name for name in text if same[name].max() == 1]]
     worst: pd.DataFrame = groups[privacy].max().where(groups[privacy].count().eq(size, axis=0))
-    parts: list[pd.DataFrame] = [out, common, worst, _intervals(groups, means, size)]
-    return pd.concat(parts, axis="columns").copy().reset_index()
+    return pd.concat([out, common, worst, _intervals(groups, means, size)], axis="columns").copy().reset_index()
 
 
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
@@ -224,8 +223,8 @@ def differences(
         results.append(Difference(column, None, first_worst, second_worst, difference=None, counts=(count, count)))
     elif len(results) > 1:
         a, b = (table.loc[used].dropna(axis=1).mean() for table in (first_table, second_table))
-        none = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
-        results.append(_difference(column, a, b, values=None, paired=paired) or none)
+        empty = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
+        results.append(_difference(column, a, b, values=None, paired=paired) or empty)
     return results
 
 

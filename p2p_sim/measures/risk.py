@@ -18,7 +18,12 @@ def log_risk(mass: Floats, label_distribution: Floats, predicted: Floats) -> flo
 
 
 def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> float:
-    """Expected 0-1 loss of predicting the class with the largest predicted probability; arguments as for `log_risk`."""
+    """Expected 0-1 loss of predicting the class with the largest predicted probability.
+
+    Args:
+        mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
+        predicted: (P, K) predicted probabilities.
+    """
     chosen = predicted.argmax(axis=1)
     return float(mass @ (1.0 - label_distribution[np.arange(len(chosen)), chosen]))
 
@@ -70,8 +75,8 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
 def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive: Floats) -> float:
     """Expected log loss, in nats, of the affine logistic model fitted to infinitely many labels of another law.
 
-    The expected loss over the finite law is a convex function of (w, b). A trust-region Newton method minimises it to a
-    gradient of 1e-11; nothing is sampled.
+    The expected loss of the fit is a convex function of w and b. A trust-region Newton method minimises it until the
+    gradient is below 1e-11; nothing is sampled.
 
     Args:
         points: (P, d) features. mass: (P,) their probabilities.
@@ -104,18 +109,24 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
     return loss(optimum.x, positive)
 
 
+def cluster_means(mass: Floats, values: Floats, cluster: NDArray[np.integer]) -> Floats:
+    """The mean (P,) of the values (P,) over each point's cluster (P,), weighted by the points' mass (P,)."""
+    weight = np.bincount(cluster, weights=mass)
+    means = np.bincount(cluster, weights=mass * values) / np.where(weight > 0, weight, 1.0)
+    return np.asarray(means[cluster])
+
+
 def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.integer], flip_prob: float) -> Floats:
-    """Probability (P,) that the noisy label of a random user of a point's cluster is 1, for each point.
+    """Probability (P,) that the noisy label of a random user of each point's cluster is 1.
 
     Args:
-        mass: (P,) of the points. positive: (P,) p(1|x). cluster: (P,) in 0..C-1. flip_prob: α.
+        mass: (P,) of the points. positive: (P,) p(1|x). cluster: (P,) of the points. flip_prob: α.
     """
-    ones = np.bincount(cluster, weights=mass * positive) / np.maximum(np.bincount(cluster, weights=mass), 1e-300)
-    return np.asarray((1.0 - 2.0 * flip_prob) * ones[cluster] + flip_prob)
+    return (1.0 - 2.0 * flip_prob) * cluster_means(mass, positive, cluster) + flip_prob
 
 
 def heterogeneity(mass: Floats, label_distribution: Floats, cluster: NDArray[np.integer]) -> float:
-    """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the clusters c under a known law.
+    """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the clusters c under a known law, where c is the cluster of x.
 
     Args:
         mass: (P,) probability of each point.
@@ -125,13 +136,9 @@ def heterogeneity(mass: Floats, label_distribution: Floats, cluster: NDArray[np.
     >>> round(heterogeneity(np.full(2, 0.5), np.array([[0.4, 0.6], [0.6, 0.4]]), np.zeros(2, dtype=int)), 12)
     0.2
     """
-    count = int(cluster.max()) + 1
-    weights = np.bincount(cluster, weights=mass, minlength=count)
     total = 0.0
     for values in label_distribution.T:
-        ones = np.bincount(cluster, weights=mass * values, minlength=count)
-        mean = np.divide(ones, weights, out=np.zeros(count), where=weights > 0)
-        total += float(mass @ np.abs(values - mean[cluster]))
+        total += float(mass @ np.abs(values - cluster_means(mass, values, cluster)))
     return total
 
 
@@ -140,9 +147,9 @@ def heterogeneity_upper_estimate(
 ) -> float:
     """An unbiased estimate, from true labels, of an upper bound of heterogeneity φ.
 
-    The bound E 2(1 - p(Y|c)) treats each label as certain given its features (p(y|x) = 1). By Jensen's inequality, this
-    cannot decrease φ. The other users of the cluster estimate p(Y|c) without bias. The estimate reads true labels, so
-    it is for the experimenter, and a parameter that depends on it is not private.
+    The bound E 2(1 - p(Y|c)) is the φ of labels Y that are certain given the features (p(Y|x) = 1). By Jensen's
+    inequality it is at least φ. The share of the label among the other users of the cluster estimates p(Y|c) without
+    bias. The estimate is for the experimenter: a parameter that depends on it is not private.
 
     Args:
         labels: (n,) in 0..K-1, stored cluster by cluster.

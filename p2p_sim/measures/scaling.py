@@ -6,25 +6,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from p2p_sim.measures.intervals import Estimate
+
 Floats = NDArray[np.float64]
 RESAMPLES = 400
 """Number of bootstrap samples of the replicates for the 95% interval of a fitted constant."""
 VARIES = 1.1
 """A term varies if its largest value exceeds its smallest by this factor; all other terms together are one constant."""
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """A fitted number and its two-sided 95% confidence interval, with NaN ends if the replicates give no interval."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        if not np.isfinite(self.low):
-            return f"{self.value:.3g} (no interval)"
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
 FORMS = {
@@ -112,6 +100,7 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
 
 def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
+    """The fit of one form with the given powers of the columns (P, 3) of `base`: φ, α and 1/(θn)."""
     # the design: a column for each term that varies, and one for all other terms; a φ of 1e-17 is a rounding error
     terms, (points, replicates) = base ** list(powers.values()), values.shape
     varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)

@@ -74,10 +74,13 @@ TOTALS = (
 
 def means(rows: "pd.DataFrame") -> dict[str, Mean]:
     """Mean and 95% interval of every measured column without missing values; an AUC's interval is cut to [0, 1]."""
-    intervals = {
-        name: mean_interval(rows[name].astype(float)) for name in MEANS if name in rows and rows[name].notna().all()
-    }
+    intervals = {name: mean_interval(rows[name].astype(float)) for name in _complete(rows, MEANS)}
     return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in intervals.items()}
+
+
+def _complete(rows: "pd.DataFrame", names: Sequence[str]) -> list[str]:
+    """The names of columns that the rows have, without missing values."""
+    return [name for name in names if name in rows and rows[name].notna().all()]
 
 
 def excess_error(rows: "pd.DataFrame") -> Mean | None:
@@ -96,21 +99,12 @@ def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
 
     table = derived(rows)
     columns = [group.column(figure) for group in groups_of(rows) for figure in (SHARE, ERROR, REFERENCE, LOSS)]
-    return {
-        column: mean_interval(table[column].astype(float))
-        for column in columns
-        if column in table and table[column].notna().all()
-    }
+    return {column: mean_interval(table[column].astype(float)) for column in _complete(table, columns)}
 
 
 def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
     """Largest value over replicates of each privacy column; None if a replicate has no value."""
     return {name: float(rows[name].max()) if rows[name].notna().all() else None for name in WORST}
-
-
-def totals(rows: "pd.DataFrame") -> dict[str, int]:
-    """Sums over replicates of the columns in `TOTALS`, by name; empty if no messages were simulated."""
-    return {name: int(rows[name].sum()) for name in TOTALS if name in rows and rows[name].notna().all()}
 
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
@@ -125,9 +119,9 @@ def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str,
         name: first[name] for name in ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")
     }
     record["oracle"] = bool(rows["oracle"].any())
-    record |= {name: float(first[name]) for name in ("delta", "sampling_rate") if rows[name].notna().all()}
-    for name in parameters:
-        if name not in record and rows[name].notna().all():
+    record |= {name: float(first[name]) for name in _complete(rows, ("delta", "sampling_rate"))}
+    for name in _complete(rows, parameters):
+        if name not in record:
             record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
     record |= worst_epsilons(rows)
     # means with intervals; the loss of accuracy pairs private and non-private results of the same replicate
@@ -135,6 +129,6 @@ def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str,
     for name, mean in {**means(rows), **({LOSS: paired} if paired else {}), **group_means(rows)}.items():
         interval = [mean.low, mean.high] if mean.replicates > 1 else None
         record[name] = {"mean": mean.value, "interval_95": interval}
-    if counts := totals(rows):
-        record["totals"] = counts
+    if totals := {name: int(rows[name].sum()) for name in _complete(rows, TOTALS)}:
+        record["totals"] = totals
     return record

@@ -1,4 +1,4 @@
-"""Theorem 2 of the vector approximation paper: an upper bound of the risk that an error in learned bits causes."""
+"""Theorem 2 of the vector approximation paper: an upper bound of the excess risk that errors of learned bits cause."""
 
 import math
 from dataclasses import dataclass
@@ -15,8 +15,9 @@ Floats = NDArray[np.float64]
 class PointwiseRisk:
     """The excess risk of a classifier at each of n points, and Theorem 2's bound; the theorem is about their means.
 
-    error: (n,) Δ(x), the largest error of a learned bit's probability. excess: (n,) η*(x) - η_c(x).
-    bound: (n,), no smaller than `excess` anywhere.
+    error: (n,) Δ(x), the largest error of a learned bit's probability.
+    excess: (n,) η*(x) - η_c(x): the largest class probability minus that of the predicted class.
+    bound: (n,) Theorem 2's bound, at every point at least `excess`.
     """
 
     error: Floats
@@ -27,7 +28,8 @@ class PointwiseRisk:
 def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> PointwiseRisk:
     """Excess risk at n points of predicting the largest learned bit, and its bound (equations 18 to 21).
 
-    The bound is 2Δ_ε where η* - η_s ≤ 2Δ_ε, and 0 elsewhere; η_s is the second largest class probability.
+    With Δ_ε = Δ/tanh(ε/4), the bound is 2Δ_ε where η* - η_s ≤ 2Δ_ε, and 0 elsewhere; η* and η_s are the largest and
+    the second largest class probability.
 
     >>> found = theorem_2(np.array([[0.5, 0.4]]), np.array([[0.4, 0.6]]), epsilon=2.0)
     >>> found.excess.round(3).tolist(), found.bound.round(3).tolist()
@@ -46,6 +48,6 @@ def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> Po
     scaled = 2.0 * error / math.tanh(epsilon / 4.0)
     second, best = np.partition(label_distribution, -2, axis=1)[:, -2:].T
     chosen = np.take_along_axis(label_distribution, learned.argmax(axis=1)[:, None], axis=1)[:, 0]
-    # rounding of a gap that equals 2Δ_ε must not make the bound 0
+    # the bound must not become 0 by rounding if η* - η_s equals 2Δ_ε
     reaches = best - second <= scaled * (1.0 + 1e-12) + 1e-12
     return PointwiseRisk(error, best - chosen, np.where(reaches, scaled, 0.0))

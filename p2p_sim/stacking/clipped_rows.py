@@ -23,7 +23,7 @@ def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
 
 
 def read_rows(estimator: Any, features: ArrayLike) -> Floats:
-    """The features as finite float64 rows (n, d) of a fitted estimator; raises ValueError if they are none."""
+    """The features as float64 rows (n, d) for a fitted estimator; raises ValueError if a value is NaN or infinite."""
     from sklearn.utils.validation import validate_data
 
     return _finite(validate_data(estimator, features, dtype=np.float64, reset=False, ensure_all_finite=False))
@@ -40,7 +40,7 @@ def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> Sig
     """The features and the labels of two classes as `SignedRows`; sets the estimator's `classes_`.
 
     Raises:
-        ValueError: NaN or infinite features, or other than two classes.
+        ValueError: a feature is NaN or infinite, or there are not two classes.
     """
     from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import validate_data

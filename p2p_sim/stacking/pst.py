@@ -188,7 +188,7 @@ class GroupStacking(_Stacking):
     importance_is_public: bool = False
 
     def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> Self:
-        """Learn from rows (n, d) with labels ±1 (n,); arguments as of `train_groups`."""
+        """Learn from rows (n, d) with labels ±1 (n,); priors: (K,) vectors to which a group's weights are drawn."""
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng)
         self.models_ = train_groups(
@@ -295,10 +295,14 @@ class TransferStacking(GroupStacking):
         importance: (K,) q_k of the target, of sum 1; None: the source's.
         importance_is_public: must be True where importance is given.
         l2: λ > 0: how strongly the target's models are drawn to the source's; also λ of the high level.
-        combiner, low_share, tight, random_state: as in `FeatureStacking`.
+        combiner: "stacked": a high-level PLR; "majority": the mean vote; "weighted" and "mean": the mean vote and the
+            mean probability, weighted by importance.
+        low_share: share of the rows for the low level, in (0, 1]; below 1 for the combiner "stacked".
+        tight: whether to calibrate by the sharper proof. random_state: None, a seed or a NumPy Generator.
 
     Attributes:
-        as in `FeatureStacking`.
+        models_: the released `GroupModels` of the low level. high_coef_: (K,) or None. classes_: (2,).
+        perturbation_: noise and Δ_k of the low level. privacy_: the `PrivacyBound` of everything that is fitted.
     """
 
     source: GroupModels | None = None
@@ -307,7 +311,8 @@ class TransferStacking(GroupStacking):
         """Learn from the target's rows X (n, d) and labels y (n,) of two classes.
 
         Raises:
-            ValueError: as in `FeatureStacking`, or there is no source.
+            ValueError: a parameter is out of its range, importance does not sum to 1 or was not declared public, a
+                feature is NaN or infinite, there are not two classes, or there is no source.
         """
         self._check()
         if not isinstance(self.source, GroupModels):

@@ -203,7 +203,8 @@ def test_clusters_help_where_features_do_not_tell_them_apart(source):
     noisy = (rng.random(len(shifted))[:, None] > SKEWED.cumsum(axis=1)[shifted, :2]).sum(axis=1).astype(np.uint8)
     apart = replace(given, release=LabelRelease(given.release.user, noisy))
     learner = ClusterAndFeaturesConfig()
-    strengths = [learner._chosen(_Evidence.of(one, one.law(learner.kind)))[1] for one in (apart, given)]
+    parts = [_Evidence.of(release, release.law(learner.kind)) for release in (apart, given)]
+    strengths = [learner._strength(part, learner._penalty(part)) for part in parts]
     assert strengths[0] <= 10 < strengths[1]
     truth = np.eye(3)[shifted if source == "user" else (labels + (np.arange(len(labels)) // USERS) % 2) % 3]
     wrong = [
