@@ -114,7 +114,6 @@ def main(frame: Frame) -> list[Path]:
     """
     ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
     flips = FLIPS[::5] if frame.small else FLIPS
-    table = frame.each(figures, [(way, *setting) for way in PEERS for setting in SETTINGS])
     drawn = frame.each(figures, [(way, SIZE, flip_prob) for way in ways for flip_prob in flips])
     panels = []
     # the error against ε at the learner, and against ε₀
@@ -132,9 +131,12 @@ def main(frame: Frame) -> list[Path]:
         f"{SIZE} users in a cluster, {SHARE:.0%} of them of one label, each submits (θ = 1). No sampling error: sums."
     )
     _, rows = frame.swept("ask-several.toml", ("replicates=2",))
-    tables = {"table.csv": table, "curves.csv": drawn, "digits.csv": gains(rows)}
-    figure = frame.figure(plot_panels, panels, "ask-several.png", note)
-    return [figure, *(frame.table(name, lines) for name, lines in tables.items())]
+    return [
+        frame.figure(plot_panels, panels, "ask-several.png", note),
+        frame.table("table.csv", frame.each(figures, [(way, *setting) for way in PEERS for setting in SETTINGS])),
+        frame.table("curves.csv", drawn),
+        frame.table("digits.csv", gains(rows)),
+    ]
 
 
 if __name__ == "__main__":

@@ -78,8 +78,10 @@ def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
 
 def _line(target: Target) -> dict[str, object]:
     smallest = calibrate_flip_prob([target.n], 2, target.sampling_rate, target.epsilon, target.delta)
-    figures = {"sufficient": target.sufficient, "smallest": smallest, "factor": target.sufficient / smallest}
-    return {"regime": target.regime, **asdict(target), "local": target.local, **figures}
+    return {
+        "regime": target.regime, **asdict(target), "local": target.local,
+        "sufficient": target.sufficient, "smallest": smallest, "factor": target.sufficient / smallest,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":

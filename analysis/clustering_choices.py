@@ -5,10 +5,9 @@ Run as `python -m analysis.clustering_choices --data-dir DIR`; a run that was st
 
 from pathlib import Path
 
-from analysis.study import Frame, command
+from analysis.study import EPSILON, Frame, command
 
 SWEEPS = ("clustering-choices/debiased.toml", "clustering-choices/guess.toml")
-EPSILON, GUESS = "mechanism.target_epsilon", "mechanism.heterogeneity"
 REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.count=20", "replicates=2")
 """What a test changes: digits instead of the large data sets, and two replicates."""
 
@@ -16,7 +15,7 @@ REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.
 def main(frame: Frame) -> list[Path]:
     """Runs the sweeps over choices of the clustering paper's mechanism; returns the file of the table of points."""
     tables = {Path(file).stem: frame.swept(file, REDUCED).points for file in SWEEPS}
-    columns = ("population", "mechanism", EPSILON, GUESS, "epsilon_upper")
+    columns = ("population", "mechanism", EPSILON, "mechanism.heterogeneity", "epsilon_upper")
     return [frame.points(tables, columns, ("relative_accuracy", "accuracy", "nonprivate_accuracy"))]
 
 

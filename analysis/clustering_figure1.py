@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import Frame, command, curves, fewest
+from analysis.study import EPSILON, Frame, command, curves, fewest
 from p2p_sim.figures import Curve, Panel, plot_study
 
 NAME = "clustering-figure1"
@@ -35,13 +35,13 @@ def main(frame: Frame) -> list[Path]:
     tables, panels = {}, []
     for name, title in PANELS.items():
         tables[name] = _points(frame, name)
-        lines = curves(tables[name], "mechanism.target_epsilon", "relative_accuracy", "mechanism", (PRINTED,))
+        lines = curves(tables[name], EPSILON, "relative_accuracy", "mechanism", (PRINTED,))
         panels.append(Panel("target ε", RELATIVE, lines, log_y=False, title=title))
     tables["clusters"] = _points(frame, "clusters")
     # a mechanism has the same colour in the last panel as in the others
     labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
     panels.append(_cluster_panel(tables["clusters"], labels))
-    columns = ("population", "mechanism", "mechanism.target_epsilon", "clusters.count", "epsilon_upper", "trust")
+    columns = ("population", "mechanism", EPSILON, "clusters.count", "epsilon_upper", "trust")
     note = (
         f"{fewest(tables)} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
         "δ = 1.6e-5 (5e-5 for CIFAR-10) for DP-SGD, shuffler and exchange, pure ε elsewhere; label adjacency "
@@ -49,8 +49,10 @@ def main(frame: Frame) -> list[Path]:
         "Last panel: colours as in the others, a marker for each data set."
     )
     title = "The clustering paper's Figure 1 at honest privacy"
-    figure = frame.figure(plot_study, panels, "figure1.png", title, note, columns=2)
-    return [figure, frame.points(tables, columns, MEASURES)]
+    return [
+        frame.figure(plot_study, panels, "figure1.png", title, note, columns=2),
+        frame.points(tables, columns, MEASURES),
+    ]
 
 
 def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.study import Frame, command, curves, means
+from analysis.study import EPSILON, Frame, command, curves, means
 from p2p_sim import run
 from p2p_sim.base import Streams, one_thread
 from p2p_sim.figures import Panel, plot_study
@@ -62,10 +62,9 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
 
     The tables have means with 95% intervals, and the seconds and memory that each clustering takes.
     """
-    data = ["synthetic", "digits"] if frame.small else list(DATA)
     counts = (5, 20) if frame.small else COUNTS
     tasks: list[Task] = []
-    for source in data:
+    for source in ("synthetic", "digits") if frame.small else DATA:
         # only the synthetic law has clusters of its own
         ways = [*itertools.product(COUNTED, counts), (DENSE, 0), *[(GIVEN, 0)] * (source == "synthetic")]
         tasks += [(source, *way, replicate) for way in ways for replicate in range(2 if frame.small else replicates)]
@@ -85,7 +84,7 @@ def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
     source, label, count, replicate = task
     scenario = _scenario(source, label, count)
     fixed = run(scenario, replicate, data_dir=data_dir).row
-    aimed = run(scenario.replace(**{"mechanism.target_epsilon": TARGET}), replicate, data_dir=data_dir).row
+    aimed = run(scenario.replace(**{EPSILON: TARGET}), replicate, data_dir=data_dir).row
     return {
         "population": source, "clusters": label, "count": count, "replicate": replicate,
         **{key: fixed[key] for key in ("num_users", "num_clusters", "min_cluster_size", "max_cluster_size")},
@@ -122,8 +121,7 @@ def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
         return float(np.mean(density_clusters(users, scenario.clusters.min_size) < 0))
     if isinstance(scenario.clusters, BalancedClusters):
         return 0.0  # balanced clusters become fewer instead
-    free = scenario.clusters.model_copy(update={"min_size": 1})
-    cluster = free.assign(users, case.streams)
+    cluster = scenario.clusters.model_copy(update={"min_size": 1}).assign(users, case.streams)
     return float(np.mean(np.bincount(cluster)[cluster] < LEAST))
 
 
@@ -168,9 +166,9 @@ def cost(task: tuple[str, int]) -> dict[str, Any]:
     blob = np.minimum(rng.geometric(0.2, users) - 1, BLOBS - 1)
     features = (4.0 * rng.normal(size=(BLOBS, FEATURES))[blob] + rng.normal(size=(users, FEATURES))).astype(np.float32)
     people = Examples(features, np.zeros(users, dtype=np.uint8))
-    few = Examples(features[:CLUSTERS], people.labels[:CLUSTERS])
     with one_thread():
-        KINDS[label].assign(few, Streams(1, 0))  # the first use loads libraries, and is not measured
+        # the first use loads libraries, and is not measured
+        KINDS[label].assign(Examples(features[:CLUSTERS], people.labels[:CLUSTERS]), Streams(1, 0))
         begin = time.process_time()
         sizes = np.bincount(KINDS[label].assign(people, Streams(1, 0)))
         seconds = time.process_time() - begin

@@ -26,7 +26,7 @@ from analysis.comparison_second import (
 )  # fmt: skip
 from analysis.comparison_second import MECHANISMS as SECOND
 from analysis.comparison_second import TRUST as SECOND_TRUST
-from analysis.study import Frame, command, comparison_base, with_ends
+from analysis.study import EPSILON, Frame, command, comparison_base, with_ends
 from p2p_sim import Scenario
 from p2p_sim.figures import plot_by_trust
 from p2p_sim.learning import measured, predict
@@ -92,15 +92,14 @@ def tried(task: Task) -> list[Line]:
     """
     tree, point, replicate, data_dir, wanted = task
     name, every = point.mechanism, options(Scenario.from_tree(tree), *point)
-    lines, release, stated = list[Line](), None, Line()
+    lines, parts, stated = list[Line](), None, Line()
     for option in wanted or every:
         case = Replicate(every[option], replicate, data_dir)
-        if release is None or name in SETTINGS:  # options that are learners share one release
+        if parts is None or name in SETTINGS:  # options that are learners share one release
             release = exchange(case)
-            accounted = account(case, release.population, release.mechanism, release.outcome)
-            bound = cast(PrivacyBound, accounted.statements["epsilon_upper"])
+            parts = release.population, release.mechanism, release.outcome
+            bound = cast(PrivacyBound, account(case, *parts).statements["epsilon_upper"])
             stated = {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": release.mechanism.trust}
-        parts = release.population, release.mechanism, release.outcome
         line = {"replicate": replicate, "option": option, "accuracy": accuracy(case, *parts), **stated}
         if way(name) == RELEASED:
             estimate = judged(case, *parts)
@@ -135,7 +134,7 @@ def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome
 
 
 NAME = "comparison-paid"
-EPSILON, EPSILONS = "mechanism.target_epsilon", (0.5, 2.0)
+EPSILONS = (0.5, 2.0)
 CHOOSING = 3
 """How many replicates come first, whose true labels make free choices and rehearsals; all later ones are reported."""
 USERS = 3_000
@@ -169,8 +168,8 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
     return [
         frame.table("table.csv", table),
         frame.table("prices.csv", prices(rows)),
-        _drawn(table, PAID, frame.out / "paid.png"),
-        _drawn(table, FREE, frame.out / "free.png"),
+        _drawn(table, PAID, frame.path("paid.png")),
+        _drawn(table, FREE, frame.path("free.png")),
     ]
 
 
@@ -185,8 +184,7 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
     for point in points:
         # a curator's default and free choice are enough here; `selected` runs the paid choice
         usual = next(iter(options(base, *point)))
-        curated = way(point.mechanism) == CURATED
-        wanted[point] = tuple(dict.fromkeys((usual, free[point]))) if curated else None
+        wanted[point] = tuple(dict.fromkeys((usual, free[point]))) if way(point.mechanism) == CURATED else None
     return pd.concat([first, run_points(tried, base, frame, range(CHOOSING, count), wanted)], ignore_index=True)
 
 
@@ -232,8 +230,9 @@ def chosen_rows(
 
 def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
     """For each row of `part` the columns of `point`, and the row's replicate, option, accuracy and ε."""
-    lines = part[["replicate", "option", "accuracy", "epsilon_upper"]].to_dict("records")
-    return [point | line for line in lines]
+    columns = ["replicate", "option", "accuracy", "epsilon_upper"]
+    lines = part[columns].itertuples(index=False, name=None)
+    return [point | dict(zip(columns, line, strict=True)) for line in lines]
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.comparison.__main__ import HISTOGRAM, PANELS, PLR, TWO_CLASSES, model_rows
 from analysis.comparison.__main__ import TRUST as FIRST_TRUST
-from analysis.study import Frame, command, comparison_base, curves, means
+from analysis.study import EPSILON, Frame, command, comparison_base, curves, means
 from p2p_sim import Scenario
 from p2p_sim.figures import Panel, plot_by_trust
 from p2p_sim.measures import mean_interval
@@ -102,8 +102,8 @@ def learned(task: Task, accounted: bool) -> list[Line]:
         common |= {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": mechanism.trust}
     lines = []
     for name in names or LEARNERS:
-        scenario = case.scenario.replace(learner=LEARNERS[name])
-        risk = learn(replace(case, scenario=scenario), people, mechanism, outcome).risk
+        taught = replace(case, scenario=case.scenario.replace(learner=LEARNERS[name]))
+        risk = learn(taught, people, mechanism, outcome).risk
         # labels are classes here, so that every learner has an error rate
         accuracy, reference = (1.0 - cast(float, rate) for rate in (risk.error_rate, risk.nonprivate_error_rate))
         lines.append(common | {"learner": name, "accuracy": accuracy, "nonprivate_accuracy": reference})
@@ -111,7 +111,7 @@ def learned(task: Task, accounted: bool) -> list[Line]:
 
 
 NAME = "comparison-second"
-EPSILON, EPSILONS = "mechanism.target_epsilon", (0.5, 1.0, 2.0, 4.0)
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
 CHOOSING = 3
 """How many replicates come first and serve to choose learners and name leaders; all later ones are reported."""
 USERS = 8_000
@@ -182,18 +182,18 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
         f"intervals over {table['replicates'].min()} other replicates. δ = 1e-6 for exchange, shuffler, DP-SGD, "
         "LabelDP-Pro and PATE, pure ε elsewhere; ε is for the learner's view of one label."
     )
-    figure = frame.out / f"{NAME}.png"
+    figure = frame.path(f"{NAME}.png")
     plot_by_trust(accuracy_panels(table), TRUST, figure, "Every mechanism with the best of its learners", note)
     return [figure, *written]
 
 
 def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
     """Panels of accuracy against ε, one for each value of the column `panel`."""
-    panels = []
-    for name, part in table.groupby("panel", sort=False):
-        lines = curves(part, EPSILON, "accuracy", "mechanism")
-        panels.append(Panel("target ε", "accuracy", lines, log_y=False, title=PANELS[str(name)]))
-    return panels
+    parts = {str(name): part for name, part in table.groupby("panel", sort=False)}
+    return [
+        Panel("target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[name])
+        for name, part in parts.items()
+    ]
 
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
@@ -280,8 +280,7 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
     `each` is the array of the leader's accuracy minus the rival's in the reported replicates.
     """
-    used = rows[rows["chosen"]]
-    for epsilon, part in used.groupby(EPSILON):
+    for epsilon, part in rows[rows["chosen"]].groupby(EPSILON):
         cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")
         choosing, reported = cells.query("not reported").mean(), cells.query("reported")
         for group, names in {**TRUST, ALL: tuple(map(str, cells))}.items():

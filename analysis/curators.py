@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import Frame, command, curves, fewest
+from analysis.study import EPSILON, Frame, command, curves, fewest
 from p2p_sim.figures import Panel, plot_panels
 from p2p_sim.measures import mean_interval
 
 NAME = "curators"
-EPSILON = "mechanism.target_epsilon"
 PRO, DP_SGD, PATE, RESPONSE, ALIBI = "LabelDP-Pro", "DP-SGD", "PATE", "randomised response", "ALIBI"
 PANELS = {"mnist": "50 components", "pixels": "pixels"}
 REDUCED = (

@@ -157,21 +157,26 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
 
     def risks(rate: float, size: int) -> list[Floats]:
         law, easy = study.pure(WORST_MARGIN * (8 / (rate * size)) ** 0.5), study.pure(0.1)
-        worst = study.named_excess(law, study.exchanged(law, size, 0.0, rate))
-        return [worst, *study.losses(easy, study.exchanged(easy, size, 0.0, rate))]
+        return [
+            study.named_excess(law, study.exchanged(law, size, 0.0, rate)),
+            *study.losses(easy, study.exchanged(easy, size, 0.0, rate)),
+        ]
 
     arrived = rates * sizes * study.clusters
     name, x = ("θ", rates) if by_rate else ("n", arrived)
-    powers = WORST | {"0-1 loss, margin 0.1": 0} | SQUARED
-    shape = (8 * study.clusters / arrived) ** 0.5
-    return Term(name, "Theorem 4: √(d/θn)", x, shape, powers=powers, risks=map(risks, rates, sizes))
+    return Term(
+        name, "Theorem 4: √(d/θn)", x, (8 * study.clusters / arrived) ** 0.5,
+        powers=WORST | {"0-1 loss, margin 0.1": 0} | SQUARED, risks=map(risks, rates, sizes),
+    )  # fmt: skip
 
 
 def spread(study: Simulation, values: Floats) -> Term:
     """The term φ of Theorem 4: the most likely label differs between two halves of each cluster's points."""
     releases = [(law, study.exchanged(law, LARGE)) for law in map(study.split, values)]
-    powers, risks = {"0-1 loss, points split in half": 1} | SQUARED, [study.losses(*release) for release in releases]
-    return Term("φ", "Theorem 4: φ", values, values, powers=powers, risks=risks)
+    return Term(
+        "φ", "Theorem 4: φ", values, values, powers={"0-1 loss, points split in half": 1} | SQUARED,
+        risks=[study.losses(*release) for release in releases],
+    )  # fmt: skip
 
 
 def flips(study: Simulation, values: Floats) -> Term:
@@ -179,15 +184,18 @@ def flips(study: Simulation, values: Floats) -> Term:
 
     def risks(alpha: float) -> list[Floats]:
         short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p = 1/4 - short above the threshold 1/4
-        law = study.alike([[0.75 + short, 0.25 - short]] * 8)
-        costly = cost_excess(law, study.exchanged(law, LARGE, alpha), 0.25)
-        law = study.pure(WORST_MARGIN * 0.001**0.5 / (1.0 - 2.0 * alpha))
-        zero_one = study.named_excess(law, study.exchanged(law, 8000, alpha))
-        law = study.pure(0.8)
-        return [costly, zero_one, squared_excess(law, study.exchanged(law, LARGE, alpha))]
+        costly, easy = study.alike([[0.75 + short, 0.25 - short]] * 8), study.pure(0.8)
+        worst = study.pure(WORST_MARGIN * 0.001**0.5 / (1.0 - 2.0 * alpha))
+        return [
+            cost_excess(costly, study.exchanged(costly, LARGE, alpha), 0.25),
+            study.named_excess(worst, study.exchanged(worst, 8000, alpha)),
+            squared_excess(easy, study.exchanged(easy, LARGE, alpha)),
+        ]
 
-    powers = {"unequal costs, p just below 1/4": 1, "0-1 loss, 1,000 users a point": 0} | SQUARED
-    return Term("α", "Theorem 4: α", values, values, powers=powers, risks=map(risks, values))
+    return Term(
+        "α", "Theorem 4: α", values, values, risks=map(risks, values),
+        powers={"unequal costs, p just below 1/4": 1, "0-1 loss, 1,000 users a point": 0} | SQUARED,
+    )  # fmt: skip
 
 
 def unbiased_rate(study: Simulation, values: Floats) -> Term:
@@ -216,8 +224,10 @@ def bias(study: Simulation, pulls: Floats) -> Term:
             beta = max(0.0, (lam - kappa) / (1.0 - kappa))
             releases.append((law, study.centralised(law, LARGE, lam=lam, beta=beta)))
         columns += zip(*[study.losses(*release) for release in releases], strict=True)
-    powers = {"0-1 loss, β < λ": 1, "squared error, β < λ": 2, "0-1 loss, β > λ": 1, "squared error, β > λ": 2}
-    return Term("|κ|", "Theorem 2: φ|κ|", pulls, 0.1875 * pulls, powers=powers, risks=zip(*columns, strict=True))
+    return Term(
+        "|κ|", "Theorem 2: φ|κ|", pulls, 0.1875 * pulls, risks=zip(*columns, strict=True),
+        powers={"0-1 loss, β < λ": 1, "squared error, β < λ": 2, "0-1 loss, β > λ": 1, "squared error, β > λ": 2},
+    )  # fmt: skip
 
 
 def share_noise(study: Simulation, scales: Floats) -> Term:
@@ -228,11 +238,15 @@ def share_noise(study: Simulation, scales: Floats) -> Term:
 
     def risks(scale: float) -> list[Floats]:
         law, easy = study.pure(1.5 * scale, 1, 4), study.pure(0.03, 1, 4)
-        worst = study.named_excess(law, study.centralised(law, LARGE, share_noise=scale))
-        return [worst, *study.losses(easy, study.centralised(easy, LARGE, share_noise=scale))]
+        return [
+            study.named_excess(law, study.centralised(law, LARGE, share_noise=scale)),
+            *study.losses(easy, study.centralised(easy, LARGE, share_noise=scale)),
+        ]
 
-    powers = WORST | {"0-1 loss, margin 0.03": 0} | SQUARED
-    return Term("σ/s", "Theorem 2: Kσ/s, K = 4", scales, 4 * scales, powers=powers, risks=map(risks, scales))
+    return Term(
+        "σ/s", "Theorem 2: Kσ/s, K = 4", scales, 4 * scales,
+        powers=WORST | {"0-1 loss, margin 0.03": 0} | SQUARED, risks=map(risks, scales),
+    )  # fmt: skip
 
 
 def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
@@ -243,14 +257,17 @@ def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
         law = study.alike([1.0 / classes + 1.5 * scale * np.where(np.arange(classes) % 2 == 0, 0.5, -0.5)])
         estimate = study.centralised(law, LARGE, share_noise=scale)
         half, squared = study.named_excess(law, estimate, classes // 2), squared_excess(law, estimate)
-        law = study.pure(scale * (1.0 + float(np.log(classes))), 1, classes)
-        single = study.named_excess(law, study.centralised(law, LARGE, share_noise=scale))
-        law = study.split(0.2, classes)
-        return [half, single, squared, study.named_excess(law, study.centralised(law, LARGE))]
+        single, mixed = study.pure(scale * (1.0 + float(np.log(classes))), 1, classes), study.split(0.2, classes)
+        return [
+            half, study.named_excess(single, study.centralised(single, LARGE, share_noise=scale)),
+            squared, study.named_excess(mixed, study.centralised(mixed, LARGE)),
+        ]  # fmt: skip
 
     x = counts.astype(np.float64)
-    powers = {"K/2 labels named": 1, "0-1 loss": 0, "squared error": 0, "0-1 loss, φ = 0.2, no noise": 0}
-    return Term("K", "Theorem 2: Kσ/s, σ/s = 0.001", x, scale * x, powers=powers, risks=map(risks, counts.tolist()))
+    return Term(
+        "K", "Theorem 2: Kσ/s, σ/s = 0.001", x, scale * x, risks=map(risks, counts.tolist()),
+        powers={"K/2 labels named": 1, "0-1 loss": 0, "squared error": 0, "0-1 loss, φ = 0.2, no noise": 0},
+    )  # fmt: skip
 
 
 def clipping(study: Simulation, values: Floats) -> Term:
@@ -261,8 +278,10 @@ def clipping(study: Simulation, values: Floats) -> Term:
         estimate = study.centralised(law, LARGE, tau=tau)
         return [cost_excess(law, estimate, 0.9 * tau), squared_excess(law, estimate)]
 
-    powers = {"unequal costs, threshold 0.9 τ": 1} | SQUARED
-    return Term("τ", "Theorem 2: Kτ", values, 2 * values, powers=powers, risks=map(risks, values))
+    return Term(
+        "τ", "Theorem 2: Kτ", values, 2 * values,
+        powers={"unequal costs, threshold 0.9 τ": 1} | SQUARED, risks=map(risks, values),
+    )  # fmt: skip
 
 
 def all_terms(study: Simulation, points: int) -> list[Term]:

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.comparison_second import MECHANISMS as ALL
-from analysis.study import Frame, command, comparison_base, with_ends
+from analysis.study import EPSILON, Frame, command, comparison_base, with_ends
 from p2p_sim.figures import Marks, plot_groups
 from p2p_sim.measures import (
     ACCURACY,
@@ -26,7 +26,6 @@ from p2p_sim.measures import (
 from p2p_sim.sweeps import Axis, make_plan
 
 NAME = "groups"
-EPSILON = "mechanism.target_epsilon"
 FIRST = (
     "label exchange", "randomised response", "vector approximation", "RRWithPrior, two stages", "ALIBI",
     "randomised response, shuffled", "ClusterRR", "DP-SGD",
@@ -74,17 +73,17 @@ MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
     """Measures the accuracy that each group of users loses to privacy; writes figure and table, returns the files."""
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
-    corrected = 1.0 - (1.0 - CONFIDENCE) / intervals(table)  # Bonferroni: all verdicts are right together with 95%
-    table = pd.concat([table.drop(columns="each"), _judged(table, corrected)], axis="columns")
+    # Bonferroni's correction: all verdicts are right together with 95%
+    verdicts = _judged(table, 1.0 - (1.0 - CONFIDENCE) / intervals(table))
+    table = pd.concat([table.drop(columns="each"), verdicts], axis="columns")
     note = (
         f"Each mark: mean loss of a group's accuracy at ε = {DRAWN:g} (that without privacy minus that with it) "
         f"and its 95% interval over {table['replicates'].min()} replicates. Digits are their own marks, without "
         "intervals. Left of 0 the group gains."
     )
-    drawn = table[table[EPSILON] == DRAWN]
     panels = [
         Marks(TITLES.get((str(panel), str(kind)), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
-        for (panel, kind), part in drawn.groupby(["panel", "kind"], sort=False)
+        for (panel, kind), part in table[table[EPSILON] == DRAWN].groupby(["panel", "kind"], sort=False)
     ]
     figure = frame.figure(plot_groups, panels, "groups.png", "Who pays for privacy?", note)
     return [figure, frame.table("table.csv", table)]

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import Frame, command, curves
+from analysis.study import EPSILON, Frame, command, curves
 from p2p_sim.figures import Panel, plot_study
 
 NAME = "clustering-synthetic"
 HALF = "ClusterRR, half each, τ = φ (curator)"
 MEASURES = ("excess_risk", "nonprivate_excess_risk", "excess_risk_floor")
-PHI, EPSILON = "population.heterogeneity", "mechanism.target_epsilon"
+PHI = "population.heterogeneity"
 REDUCED = ("replicates=2", "population.users=2000")
 """What a test changes: fewer replicates and users."""
 
@@ -32,8 +32,10 @@ def main(frame: Frame) -> list[Path]:
         f"δ = {table['delta'].iloc[0]:g} for the exchange; both splits know φ. In brackets: who must be trusted."
     )
     title = "Excess risk at honest privacy on a known law"
-    figure = frame.figure(plot_study, panels, "excess-risk.png", title, note, columns=2)
-    return [figure, frame.points({NAME: table}, ("mechanism", PHI, EPSILON, "epsilon_upper", "trust"), MEASURES)]
+    return [
+        frame.figure(plot_study, panels, "excess-risk.png", title, note, columns=2),
+        frame.points({NAME: table}, ("mechanism", PHI, EPSILON, "epsilon_upper", "trust"), MEASURES),
+    ]
 
 
 if __name__ == "__main__":

@@ -130,8 +130,7 @@ def printed_product(classes: int, size: int, epsilon: float) -> float:
 def product(mechanism: Association, classes: int, size: int) -> float:
     """The exact precision x recall of a mechanism for K = `classes` labels and clusters of s = `size` examples."""
     own, foreign = mechanism.chances(classes, size)
-    reported = size * own + (classes - size) * foreign
-    return size * own**2 / reported
+    return size * own**2 / (size * own + (classes - size) * foreign)
 
 
 def best(mechanisms: Iterable[Association], classes: int, size: int) -> Association:
@@ -162,8 +161,12 @@ def measure(
     precision, recall = true / reported, true / size
 
     def ratio(value: float, influence: NDArray[np.float64]) -> Mean:
+        # 1.96: the 97.5% quantile of N(0, 1)
         factor = math.exp(1.959963984540054 * float(influence.std(ddof=1)) / math.sqrt(clusters))
         return Mean(value, value / factor, value * factor, clusters)
 
-    combined = ratio(precision * recall, 2.0 * t - r)
-    return {"precision": ratio(precision, t - r), "recall": ratio(recall, t), "product": combined}
+    return {
+        "precision": ratio(precision, t - r),
+        "recall": ratio(recall, t),
+        "product": ratio(precision * recall, 2.0 * t - r),
+    }

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import Frame, command, curves, with_ends
+from analysis.study import EPSILON, Frame, command, curves, with_ends
 from p2p_sim.figures import Curve, Panel, plot_panels
 from p2p_sim.measures import mean_interval
 
 NAME = "learners"
-EPSILON = "mechanism.target_epsilon"
 PANELS = {
     "digits": "digits, ten classes",
     "breast-cancer": "breast cancer, two classes",

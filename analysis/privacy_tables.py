@@ -65,8 +65,7 @@ def main(frame: Frame) -> list[Path]:
         "resampled-classes": (resampled_classes, [CLASSES], [[(40, 3, 1.0, 0.5, 0.1, 1e-5)]]),
         "audit": (audited, [100_000], [20_000]),
     }
-    tasks = [(table, *(few if frame.small else whole)) for table, whole, few in tables.values()]
-    rows = frame.each(_computed, tasks)
+    rows = frame.each(_computed, [(table, *(few if frame.small else whole)) for table, whole, few in tables.values()])
     return [frame.table(f"{name}.csv", table) for name, table in zip(tables, rows, strict=True)]
 
 
@@ -90,13 +89,12 @@ def brackets(sizes: Sequence[int]) -> Rows:
 
     width: the upper end over the lower one, minus 1. factor: the upper end over √(θ/((1+θ)nα)).
     """
-    for n in sizes:
-        for alpha, theta in EXCHANGES:
-            bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
-            scale = math.sqrt(theta / ((1.0 + theta) * n * alpha))
-            yield _exchange(n, alpha, theta) | _ends(bound) | {
-                "width": bound.epsilon_upper / bound.epsilon_lower - 1.0, "factor": bound.epsilon_upper / scale,
-            }  # fmt: skip
+    for n, (alpha, theta) in itertools.product(sizes, EXCHANGES):
+        bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
+        scale = math.sqrt(theta / ((1.0 + theta) * n * alpha))
+        yield _exchange(n, alpha, theta) | _ends(bound) | {
+            "width": bound.epsilon_upper / bound.epsilon_lower - 1.0, "factor": bound.epsilon_upper / scale,
+        }  # fmt: skip
 
 
 def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
@@ -117,9 +115,9 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
     for n in (first, largest):
         exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
-        lemma9 = lemma9_epsilon(n, alpha, theta, DELTA)
-        epsilon = {"epsilon_lemma9": lemma9, "epsilon_exact": exact}
-        yield _exchange(n, alpha, theta) | epsilon | {"theorem3_from": theorem}
+        yield _exchange(n, alpha, theta) | {
+            "epsilon_lemma9": lemma9_epsilon(n, alpha, theta, DELTA), "epsilon_exact": exact, "theorem3_from": theorem,
+        }  # fmt: skip
 
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
@@ -131,8 +129,10 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
             fetch = FetchDistribution(weights, OVERLAY[1], theta)
             for delta in (1e-6, 1e-4):
                 worst = max(fetch.user_epsilon(user, delta) for user in range(sample))
-                at = {"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta}
-                yield {**at, "users": sample, "epsilon_upper": worst}
+                yield {
+                    "n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta,
+                    "users": sample, "epsilon_upper": worst,
+                }  # fmt: skip
 
 
 def attained(users: int, degrees: Sequence[int]) -> Rows:
@@ -142,8 +142,10 @@ def attained(users: int, degrees: Sequence[int]) -> Rows:
         table = np.full((users, users), 1.0) if graph is None else nx.to_scipy_sparse_array(graph, dtype=float)
         weights = sparse.csr_array(table / degree)
         for theta, delta in itertools.product((0.1, 1.0), (1e-6, 1e-4)):
-            at = {"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta}
-            yield {**at, "epsilon_lower": attained_epsilon(worst_placed(weights, OVERLAY[1], theta), delta)}
+            lower = attained_epsilon(worst_placed(weights, OVERLAY[1], theta), delta)
+            yield {
+                "n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta, "epsilon_lower": lower,
+            }  # fmt: skip
 
 
 def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
@@ -166,9 +168,10 @@ def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
 
 def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, object]:
     """The columns of ε: the bound for a table of fetch probabilities, and the exact ε of uniform ones."""
-    bound = FetchDistribution(table, alpha, theta).epsilon(DELTA).epsilon_upper
-    exact = LabelExchange(len(table), alpha, theta).epsilon(DELTA).epsilon_upper
-    return {"epsilon_upper": bound, "epsilon_exact": exact}
+    return {
+        "epsilon_upper": FetchDistribution(table, alpha, theta).epsilon(DELTA).epsilon_upper,
+        "epsilon_exact": LabelExchange(len(table), alpha, theta).epsilon(DELTA).epsilon_upper,
+    }
 
 
 def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
@@ -181,8 +184,8 @@ def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
             "disturbed": factors / factors.sum(axis=1, keepdims=True),
         }
         for name, theta in itertools.product(tables, (0.1, 1.0)):
-            at = {"table": name, "n": n, "sampling_rate": theta, "delta": DELTA}
-            yield at | _against_exact(tables[name], alpha, theta)
+            epsilon = _against_exact(tables[name], alpha, theta)
+            yield {"table": name, "n": n, "sampling_rate": theta, "delta": DELTA, **epsilon}
 
 
 def rounds(n: int, epsilon: float = 1.2) -> Rows:
@@ -203,8 +206,10 @@ def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
     """Rows of a table: both ends of ε of noisy labels of two classes, released alone, and the pure ε."""
     for n, sigma, tau, lam in cases:
         curator = ClusterResampling(n, 2, lam, sigma, tau, released=False)
-        at = {"n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA}
-        yield {**at, "pure_epsilon": curator.pure_epsilon, **_ends(curator.epsilon(DELTA))}
+        yield {
+            "n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA,
+            "pure_epsilon": curator.pure_epsilon, **_ends(curator.epsilon(DELTA)),
+        }  # fmt: skip
 
 
 def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
@@ -221,8 +226,8 @@ def released() -> Rows:
     """Rows of a table: both ends of ε of a curator who also releases noisy distributions, and the printed ε."""
     for classes, lam, tau in ((10, 0.9, 0.01), (2, 0.7, 0.2)):
         curator, delta = ClusterResampling(1000, classes, lam, 2.0, tau, released=True), 1e-5
-        at = {"n": 1000, "classes": classes, "delta": delta}
-        yield {**at, **_ends(curator.epsilon(delta)), "epsilon_paper": curator.epsilon_paper}
+        ends = _ends(curator.epsilon(delta))
+        yield {"n": 1000, "classes": classes, "delta": delta, **ends, "epsilon_paper": curator.epsilon_paper}
 
 
 def audited(trials: int) -> Rows:

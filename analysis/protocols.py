@@ -234,9 +234,9 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     Args:
         frame: where the study runs and writes. replicates: of each point.
     """
-    trials, sizes, panels, count = TRIALS, SIZES, list(PANELS), replicates
+    trials, sizes, panels, count = TRIALS, list(SIZES), list(PANELS), replicates
     if frame.small:
-        trials, sizes, panels, count = 40_000, SIZES[:1], panels[:1], 2
+        trials, sizes, panels, count = 40_000, sizes[:1], panels[:1], 2
     ways = (*ASKED, PUSH, GOSSIP)
     tasks = [(way, n, rate, trials) for way in ways for n in sizes for rate in (RATES if way in ASKED else (1.0,))]
     table = frame.each(views, tasks)
@@ -247,11 +247,7 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
     rows = pd.DataFrame([row for part in frame.each(learned, runs) for row in part])
     frame.rows(rows, study=NAME, replicates=count, target=TARGET, flip_prob=FLIP_PROB, delta=DELTA)
     lines = gains(rows)
-    return [
-        frame.table("views.csv", table),
-        frame.table("table.csv", lines),
-        _drawn(lines, frame),
-    ]
+    return [frame.table("views.csv", table), frame.table("table.csv", lines), _drawn(lines, frame)]
 
 
 def _drawn(lines: pd.DataFrame, frame: Frame) -> Path:
@@ -266,8 +262,9 @@ def _drawn(lines: pd.DataFrame, frame: Frame) -> Path:
         f"95% intervals over {lines['replicates'].min()} replicates, on the same splits and clusters; θ = 1; negative: "
         "better than the exchange."
     )
-    title = "Accuracy lost against the label exchange that asks one peer"
-    return frame.figure(plot_groups, panels, "protocols.png", title, note)
+    return frame.figure(
+        plot_groups, panels, "protocols.png", "Accuracy lost against the label exchange that asks one peer", note
+    )
 
 
 if __name__ == "__main__":

@@ -79,16 +79,17 @@ STYLE = (
 
 def papers_claims(work: Path) -> Iterator[ReviewLine]:
     """A line for each numbered claim of the papers, evaluated again and compared with docs/papers.md."""
-    page = PAPERS.read_text(encoding="utf-8")
-    published = dict(re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
+    row = r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$"
+    published = dict(re.findall(row, PAPERS.read_text(encoding="utf-8"), re.MULTILINE))
     for claim in all_claims():
         checked = claim.check()
         verdict, printed = "holds" if checked.holds else "fails", published.get(claim.name, "not on the page")
         text = f"{verdict} on {checked.cases:,} cases" + ("" if checked.holds else f"; instead: {checked.corrected}")
         if verdict != printed:
             text += f"; published: {printed}"
-        statement = f"{claim.name}: {claim.statement}"
-        yield ReviewLine(claim.paper, statement, "p2p-sim check-bounds", text, good=verdict == printed)
+        yield ReviewLine(
+            claim.paper, f"{claim.name}: {claim.statement}", "p2p-sim check-bounds", text, good=verdict == printed
+        )
 
 
 def certificates(work: Path) -> Iterator[ReviewLine]:
@@ -96,10 +97,10 @@ def certificates(work: Path) -> Iterator[ReviewLine]:
     files = sorted((PUBLISHED / "certificates").glob("*.json"))
     bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
     verdict = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
-    evidence = f"python {VERIFIER} results/published/certificates/…"
     yield ReviewLine(
-        "certificate", "the printed ε of the exchange are proved", evidence, verdict, bool(files) and not bad
-    )
+        "certificate", "the printed ε of the exchange are proved",
+        f"python {VERIFIER} results/published/certificates/…", verdict, bool(files) and not bad,
+    )  # fmt: skip
 
 
 def truth(work: Path) -> Iterator[ReviewLine]:
@@ -126,8 +127,10 @@ def figure(work: Path) -> Iterator[ReviewLine]:
     """A line for the comparison of all mechanisms at reduced size, whose figure is shown beside the published one."""
     drawn = comparison.main(Frame(work / "figure", work / "work", workers=1, small=True))
     next(path for path in drawn if path.suffix == ".png").replace(work / "reduced.png")
-    evidence = "python -m analysis.comparison"
-    yield ReviewLine("figure", "the comparison can be run again", evidence, "drawn at reduced size, below", True)
+    yield ReviewLine(
+        "figure", "the comparison can be run again",
+        "python -m analysis.comparison", "drawn at reduced size, below", True,
+    )  # fmt: skip
 
 
 STEPS: tuple[Step, ...] = (papers_claims, certificates, truth, tests, figure)

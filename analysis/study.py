@@ -28,6 +28,8 @@ ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"
 PUBLISHED = ROOT / "results" / "published"
 TABLE, MANIFEST = "rows.parquet", "manifest.json"
+EPSILON = "mechanism.target_epsilon"
+"""The axis of a sweep over the ε for which a mechanism chooses its noise."""
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 Content = TypeVar("Content")
@@ -93,9 +95,7 @@ class Frame:
         work = self.work / name
         executor = LocalProcesses(self.workers) if self.workers > 1 else Serial()
         with progress_shown(plan.name, "replicates", plan.size * plan.replicates, estimate=False) as show:
-            finished = run_sweep(
-                plan, work, executor, lambda state: show(state.finished + state.failed, state.replicates)
-            )
+            finished = run_sweep(plan, work, executor, lambda at: show(at.finished + at.failed, at.replicates))
         if finished.failed:
             raise RunFailed(f"{work}: {finished.failed} replicates failed; see failures.jsonl")
         if keep:
@@ -117,7 +117,7 @@ class Frame:
         """
         folder, tasks = self.work / "tasks", list(tasks)
         folder.mkdir(parents=True, exist_ok=True)
-        module = Path(inspect.getfile(getattr(function, "func", function)))
+        module = Path(inspect.getfile(getattr(function, "func", function)))  # func: of a partial
         version = joblib.hash((function, module.read_text(encoding="utf-8")))
         files = [folder / f"{joblib.hash((version, task))}.pickle" for task in tasks]
         missing = {path: task for path, task in zip(files, tasks, strict=True) if not path.is_file()}
@@ -257,5 +257,6 @@ def _thin(axis: Axis) -> Axis:
 
 def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
     """A curve for each value of the column `group`, in the order of the table; curves named in `dashed` are dashed."""
-    parts = table.groupby(group, sort=False, observed=True)
-    return [Curve.of(label, part, x, y, label in dashed) for label, part in parts]
+    return [
+        Curve.of(label, part, x, y, label in dashed) for label, part in table.groupby(group, sort=False, observed=True)
+    ]

@@ -14,7 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from analysis.study import ROOT, Frame, command, curves, fewest, means
+from analysis.study import EPSILON, ROOT, Frame, command, curves, fewest, means
 from p2p_sim import load_scenario
 from p2p_sim.figures import Curve, Panel, plot_study
 from p2p_sim.learning import CHECKPOINTS, KnnConfig, Received
@@ -26,7 +26,7 @@ from p2p_sim.replicate import Replicate, exchange
 NAME = "vector"
 SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}
 """Sweeps of the synthetic study, and the spread of the Gaussian law of each class."""
-EPSILON, NEIGHBOURS, CLASSES = "mechanism.target_epsilon", "learner.neighbours", "population.num_classes"
+NEIGHBOURS, CLASSES = "learner.neighbours", "population.num_classes"
 IMAGES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 VECTOR, RESPONSE, TWO_STAGES, ALIBI = "vector approximation", "randomised response", "LP-2ST", "ALIBI"
 PRINTED = {
@@ -97,8 +97,10 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
         f"{fewest(tables)} trials a point, bands: 95% intervals. {int(table['num_users'].max()):,} users, "
         "k nearest neighbours as the learner, pure ε for a user's label against everybody; Bayes' rule exact."
     )
-    title = "K Gaussians around a circle: the vector approximation paper's Figures 2 to 4"
-    return frame.figure(plot_study, panels, "synthetic.png", title, note)
+    return frame.figure(
+        plot_study, panels, "synthetic.png",
+        "K Gaussians around a circle: the vector approximation paper's Figures 2 to 4", note,
+    )  # fmt: skip
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
@@ -151,8 +153,10 @@ def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
             title = f"{SPREADS[name]}, k = {neighbours}"
             panels.append(Panel("number of classes K", "excess risk", lines, log_x=False, title=title))
     note = "Vector approximation, k nearest neighbours; the bound takes the largest error of a learned bit as measured."
-    title = "Theorem 2 of the vector approximation paper beside the excess risk"
-    return frame.figure(plot_study, panels, "theorem2.png", title, note, columns=2)
+    return frame.figure(
+        plot_study, panels, "theorem2.png",
+        "Theorem 2 of the vector approximation paper beside the excess risk", note, columns=2,
+    )  # fmt: skip
 
 
 def _images(frame: Frame) -> dict[str, pd.DataFrame]:
@@ -162,8 +166,8 @@ def _images(frame: Frame) -> dict[str, pd.DataFrame]:
     import torch
 
     os.environ.setdefault(CHECKPOINTS, str(frame.work / "checkpoints"))
-    here = [name for name in IMAGES if name != "cifar-10" or torch.cuda.is_available()]
-    return {name: frame.swept(f"{NAME}/{name}.toml").points for name in here}
+    names = [name for name in IMAGES if name != "cifar-10" or torch.cuda.is_available()]
+    return {name: frame.swept(f"{NAME}/{name}.toml").points for name in names}
 
 
 def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
@@ -180,12 +184,14 @@ def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
         ]
         panels.append(Panel("ε", "accuracy", lines, log_y=False, title=IMAGES[name]))
     columns = ("mechanism", EPSILON, "epsilon_upper", "trust", "paper_accuracy")
-    written = frame.points(tables, columns, ("accuracy", "nonprivate_accuracy"))
     note = (
         f"{fewest(tables)} trainings a point, of as many epochs for all mechanisms. Dashed: the paper's Tables 1 and 2."
     )
     title = "Labels of images: the vector approximation paper's tables"
-    return [written, frame.figure(plot_study, panels, "images.png", title, note)]
+    return [
+        frame.points(tables, columns, ("accuracy", "nonprivate_accuracy")),
+        frame.figure(plot_study, panels, "images.png", title, note),
+    ]
 
 
 if __name__ == "__main__":

@@ -5,10 +5,9 @@ Run as `python -m analysis.vector_tables`; a run that was stopped goes on where 
 
 from pathlib import Path
 
-from analysis.study import Frame, command
+from analysis.study import EPSILON, Frame, command
 
 SWEEPS = ("vectors.toml", "vector/exchange.toml", "vector/exchange-kmeans.toml")
-EPSILON, CLASSES = "mechanism.target_epsilon", "population.num_classes"
 REDUCED = (
     "population.users=1000", "population.holdout=500", "population.num_classes=10", "learner.neighbours=20",
     "replicates=1",
@@ -19,7 +18,7 @@ REDUCED = (
 def main(frame: Frame) -> list[Path]:
     """Runs the sweeps behind the tables of docs/label-mechanisms.md; returns the file of the table of points."""
     tables = {Path(file).stem: frame.swept(file, REDUCED).points for file in SWEEPS}
-    columns = ("mechanism", EPSILON, CLASSES, "epsilon_upper", "epsilon_local")
+    columns = ("mechanism", EPSILON, "population.num_classes", "epsilon_upper", "epsilon_local")
     return [frame.points(tables, columns, ("accuracy", "nonprivate_accuracy", "heterogeneity"))]
 
 
