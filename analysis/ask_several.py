@@ -115,18 +115,13 @@ def main(frame: Frame) -> list[Path]:
     ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
     flips = FLIPS[::5] if frame.small else FLIPS
     drawn = frame.each(figures, [(way, SIZE, flip_prob) for way in ways for flip_prob in flips])
-    panels = []
-    # the error against ε at the learner, and against ε₀
-    for column, label, compared in (
-        ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
-        ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),
-    ):
-        curves = []
-        for way in compared:
-            lines = [line for line in drawn if line["way"] == way and line["error"] > SMALLEST]
-            x, y = zip(*sorted((line[column], line["error"]) for line in lines), strict=True)
-            curves.append(Curve(way, x, y, dashed=way in (SHUFFLER, RESPONSE, ARCSINE), marked=way != ARCSINE))
-        panels.append(Panel(label, "probability that the majority is missed", curves))
+    panels = [
+        Panel(label, "probability that the majority is missed", [_curve(way, column, drawn) for way in compared])
+        for column, label, compared in (
+            ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
+            ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),
+        )
+    ]
     note = (
         f"{SIZE} users in a cluster, {SHARE:.0%} of them of one label, each submits (θ = 1). No sampling error: sums."
     )
@@ -137,6 +132,13 @@ def main(frame: Frame) -> list[Path]:
         frame.table("curves.csv", drawn),
         frame.table("digits.csv", gains(rows)),
     ]
+
+
+def _curve(way: str, column: str, drawn: list[dict[str, Any]]) -> Curve:
+    """The curve of one protocol: the error against a column of ε, without errors below `SMALLEST`."""
+    lines = [line for line in drawn if line["way"] == way and line["error"] > SMALLEST]
+    x, y = zip(*sorted((line[column], line["error"]) for line in lines), strict=True)
+    return Curve(way, x, y, dashed=way in (SHUFFLER, RESPONSE, ARCSINE), marked=way != ARCSINE)
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ class _Events:
         self.chances = self.sides(p, p + fetchers.own.mean())
 
     def sides(self, with_zero: Floats, with_one: Floats) -> Floats:
-        """Probabilities that a submission is counted, (2, ...), for the target's bit of the likelier event and the other.
+        """Probabilities of counting a submission, (2, ...), for the target's bit of the likelier event and the other.
 
         Args:
             with_zero, with_one: probabilities of submitting a one if the target's noisy bit is 0, and if it is 1.

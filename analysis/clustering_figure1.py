@@ -32,12 +32,9 @@ REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
 
 def main(frame: Frame) -> list[Path]:
     """Runs the sweep of each panel of the clustering paper's Figure 1; writes figure and table, returns the files."""
-    tables, panels = {}, []
-    for name, title in PANELS.items():
-        tables[name] = _points(frame, name)
-        lines = curves(tables[name], EPSILON, "relative_accuracy", "mechanism", (PRINTED,))
-        panels.append(Panel("target ε", RELATIVE, lines, log_y=False, title=title))
-    tables["clusters"] = _points(frame, "clusters")
+    tables = {name: _points(frame, name) for name in (*PANELS, "clusters")}
+    lines = {name: curves(tables[name], EPSILON, "relative_accuracy", "mechanism", (PRINTED,)) for name in PANELS}
+    panels = [Panel("target ε", RELATIVE, lines[name], log_y=False, title=title) for name, title in PANELS.items()]
     # a mechanism has the same colour in the last panel as in the others
     labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
     panels.append(_cluster_panel(tables["clusters"], labels))

@@ -113,7 +113,7 @@ def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
 
 def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
     """The measurements of the histogram rules on one law at one n, in all replicates."""
-    # α is chosen for clusters of a size below which a cell of n points is with probability at most 1e-7
+    # α is chosen for clusters of a size that a cell falls short of with probability at most 1e-7
     dimension = CLASSIFIERS[law].dimension
     smallest = max(2, int(binom.ppf(1e-7, n, even_side(n, dimension) ** dimension)))
     flip_prob = calibrate_flip_prob([smallest], 2, 1.0, EPSILON, n**-2.0)
@@ -138,8 +138,10 @@ def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classifi
         # the rule is constant on cells, so that its excess error under the law is an exact sum over them
         edges = cast(Cubes, model.fit(points, labels).partition_).edges()
         value = law.excess_error(edges, model.predict(box_centres(edges, law.dimension)))
-        epsilon = EPSILON if method == VOTES else math.inf
-        rows.append(Measurement("excess error", name, n, replicate, method, value, epsilon, delta=0.0))
+        rows.append(Measurement(
+            "excess error", name, n, replicate, method=method, value=value,
+            epsilon_upper=EPSILON if method == VOTES else math.inf, delta=0.0,
+        ))  # fmt: skip
     sizes = exchange.sizes_.tolist()
     rows[-1] = replace(rows[-1], delta=n**-2.0, flip_prob=flip_prob, smallest_cell=sizes[0])
     return Classified(rows, sizes)
@@ -160,7 +162,7 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
             model.fit(points)
         value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
         epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
-        yield Measurement("half-L1", name, n, replicate, method, value, epsilon, delta)
+        yield Measurement("half-L1", name, n, replicate, method=method, value=value, epsilon_upper=epsilon, delta=delta)
 
 
 def _threshold_row(n: int, replicate: int) -> Measurement:
@@ -177,7 +179,10 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
     # the learned rule is wrong between 0 and the learned threshold: the probability of this interval under N(0, 1)
     error = abs(float(ndtr(net.cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
-    return Measurement("threshold", "N(0, 1)", n, replicate, THRESHOLD, error, bound.epsilon_upper, bound.delta)
+    return Measurement(
+        "threshold", "N(0, 1)", n, replicate, method=THRESHOLD, value=error,
+        epsilon_upper=bound.epsilon_upper, delta=bound.delta,
+    )  # fmt: skip
 
 
 def _figures(points: pd.DataFrame, frame: Frame) -> list[Path]:

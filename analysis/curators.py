@@ -37,11 +37,9 @@ def main(frame: Frame) -> list[Path]:
     """Runs the sweeps on which claims about LabelDP-Pro and PATE are tried; writes a figure and two tables, returns the
     files.
     """
-    tables, claims = {}, []
-    for name in PANELS:
-        swept = frame.swept(f"{NAME}/{name}.toml", REDUCED)
-        tables[name] = swept.points
-        claims += [{"panel": name, **line} for line in judged(swept.rows)]  # differences are within replicates
+    sweeps = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED) for name in PANELS}
+    tables = {name: sweep.points for name, sweep in sweeps.items()}
+    claims = [{"panel": name, **line} for name, sweep in sweeps.items() for line in judged(sweep.rows)]
     panels = [
         Panel("target ε", "accuracy", curves(table, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[name])
         for name, table in tables.items()

@@ -32,11 +32,9 @@ def main(frame: Frame) -> list[Path]:
     """Compares learners on the same releases; writes the figure, all points, and differences of accuracies, returns the
     files.
     """
-    tables, gaps = {}, []
-    for name in PANELS:
-        swept = frame.swept(f"{NAME}/{name}.toml", REDUCED[name])
-        tables[name] = swept.points
-        gaps += [{"panel": name, **line} for line in _gaps(swept.rows)]  # differences are within replicates
+    sweeps = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED[name]) for name in PANELS}
+    tables = {name: sweep.points for name, sweep in sweeps.items()}
+    gaps = [{"panel": name, **line} for name, sweep in sweeps.items() for line in _gaps(sweep.rows)]
     panels = [
         Panel("target ε", "accuracy", _curves(table), log_x=False, log_y=False, title=PANELS[name])
         for name, table in tables.items()

@@ -127,7 +127,7 @@ def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
     task: the protocol's name, the cluster size, the sampling rate, and the runs of an attack.
     """
     way, size, rate, trials = task
-    requests = ASKED.get(way, 1)
+    requests, alone = ASKED.get(way, 1), local_epsilon(FLIP_PROB)
     # a peer who asked the target, or to whom she sent her label, knows whose label it is
     missed = 1.0 - 1.0 / size
     reached = {"peer": 1.0 - missed**requests, "coalition": 1.0 - missed ** (requests * MEMBERS), "eavesdropper": 1.0}
@@ -140,8 +140,7 @@ def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
     }
     line: dict[str, Any] = {"protocol": way, "cluster_size": size, "sampling_rate": rate if way in ASKED else 1.0}
     for seed, (observer, model) in enumerate(certified.items()):
-        bound = None if model is None else model.epsilon(DELTA)
-        line[f"{observer}_certified"] = local_epsilon(FLIP_PROB) if bound is None else bound.epsilon_upper
+        line[f"{observer}_certified"] = alone if model is None else model.epsilon(DELTA).epsilon_upper
         if observer == "learner":
             draws = [] if way == GOSSIP else [learner_counts(way, size, rate, m) for m in (0, size // 2)]
         else:
@@ -190,12 +189,11 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
     panel, tree, replicate, data_dir = task
     base, rows = Scenario.from_tree(tree), list[dict[str, Any]]()
     shuffled = 0.0
-    for equal in (SAME_NOISE, SAME_EPSILON):
+    for equal, usual in ((SAME_NOISE, {"flip_prob": FLIP_PROB}), (SAME_EPSILON, {"target_epsilon": TARGET})):
         for way, mechanism in MECHANISMS.items():
             for rate in RATES if way in ASKED else (1.0,):
-                noise = {"flip_prob": FLIP_PROB} if equal == SAME_NOISE else {"target_epsilon": TARGET}
-                if way == PUSH and equal == SAME_EPSILON:
-                    noise = {"flip_prob": shuffled}  # pushed labels are as private as shuffled ones of the same α
+                # pushed labels have the α of the shuffled labels before them, which are as private
+                noise = {"flip_prob": shuffled} if way == PUSH else usual
                 rated = {"sampling_rate": rate} if way in ASKED else {}
                 engine = "processes" if way == PUSH else "events"
                 scenario = base.replace(mechanism={**mechanism, **noise, **rated}, engine=engine)
