@@ -10,7 +10,6 @@ import pandas as pd
 
 from analysis.comparison_second import (
     CHANGES,
-    CONFIDENCE,
     LEARNERS,
     REDUCED,
     SEVERAL,
@@ -26,7 +25,7 @@ from analysis.comparison_second import (
 )  # fmt: skip
 from analysis.comparison_second import MECHANISMS as SECOND
 from analysis.comparison_second import TRUST as SECOND_TRUST
-from analysis.study import EPSILON, Frame, command, comparison_base, with_ends
+from analysis.study import EPSILON, Frame, command, comparison_base, joint_confidence, with_ends
 from p2p_sim import Scenario
 from p2p_sim.figures import plot_by_trust
 from p2p_sim.learning import measured, predict
@@ -123,7 +122,7 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
         outcome = mechanism.release_on(network, people)
         score = scored(case, people, mechanism, outcome, plan.score_scale)
         if score > best["score"]:
-            best = {"score": score, "place": candidate, "accuracy": accuracy(case, people, mechanism, outcome)}
+            best = {"score": score, "index": candidate, "accuracy": accuracy(case, people, mechanism, outcome)}
     return {"replicate": replicate, "runs": len(drawn), "epsilon_upper": plan.bound.epsilon_upper, **best}
 
 
@@ -224,7 +223,7 @@ def chosen_rows(
             plan, names = planned(tuple(variants.values()), epsilon, MEAN_RUNS, frame.data_dir), list(variants)
             tasks = [(plan, replicate, frame.data_dir) for replicate in range(CHOOSING, count)]
             winners = pd.DataFrame(frame.each(selected, tasks))
-            lines += _reported(winners.assign(option=[names[index] for index in winners["place"]]), paid)
+            lines += _reported(winners.assign(option=[names[index] for index in winners["index"]]), paid)
     return pd.DataFrame(lines)
 
 
@@ -247,7 +246,7 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
         wide = part.pivot(index="replicate", columns="choice", values="accuracy")
         for choice in CHOICES:
             used, mean = part[part["choice"] == choice], mean_interval(wide[choice])
-            gap = mean_interval(wide[FREE] - wide[choice], 1.0 - (1.0 - CONFIDENCE) / (2 * cells))
+            gap = mean_interval(wide[FREE] - wide[choice], joint_confidence(2 * cells))
             line = dict(zip(keys, point, strict=True)) | {"choice": choice, "way": used["way"].iloc[0]}
             line |= {"replicates": mean.replicates} | with_ends("accuracy", mean) | with_ends("price", gap)
             lines.append(line | {"epsilon_upper": used["epsilon_upper"].max()})
@@ -268,7 +267,7 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
     for name in dict.fromkeys(rows["mechanism"]):
         line: dict[str, Any] = {"mechanism": name, "way": way(name)}
         for column in ("price", "gain"):
-            interval = mean_interval(mean.loc[name][column], 1.0 - (1.0 - CONFIDENCE) / (2 * len(MECHANISMS)))
+            interval = mean_interval(mean.loc[name][column], joint_confidence(2 * len(MECHANISMS)))
             line |= with_ends(column, interval)
         lines.append(line | {"replicates": interval.replicates})
     return pd.DataFrame(lines)

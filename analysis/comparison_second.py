@@ -13,7 +13,7 @@ import pandas as pd
 
 from analysis.comparison.__main__ import HISTOGRAM, PANELS, PLR, TWO_CLASSES, model_rows
 from analysis.comparison.__main__ import TRUST as FIRST_TRUST
-from analysis.study import EPSILON, Frame, command, comparison_base, curves, means
+from analysis.study import EPSILON, Frame, command, comparison_base, curves, joint_confidence, means
 from p2p_sim import Scenario
 from p2p_sim.figures import Panel, plot_by_trust
 from p2p_sim.measures import mean_interval
@@ -154,8 +154,6 @@ ALL, OWN = "all", "its own"
 """The group of all mechanisms, and the learner of a mechanism that releases a model."""
 WHOLE = ("DP-SGD", "LabelDP-Pro")
 """Mechanisms that release a model, so that there is no learner to choose."""
-CONFIDENCE = 0.95
-"""Of all comparisons together."""
 LEADS, BEHIND, OPEN = "leads", "is behind", "not settled"
 KEYS = ("mechanism", EPSILON)
 
@@ -269,7 +267,7 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
     lines = [{"panel": panel, **line} for panel, part in rows.items() for line in _against(part)]
     comparisons = len({(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines})
     for line in lines:
-        gap = mean_interval(line.pop("each"), 1.0 - (1.0 - CONFIDENCE) / comparisons)
+        gap = mean_interval(line.pop("each"), joint_confidence(comparisons))
         line |= {"difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates}
         line["verdict"] = LEADS if gap.low > 0.0 else BEHIND if gap.high < 0.0 else OPEN
     return pd.DataFrame(lines).assign(comparisons=comparisons)

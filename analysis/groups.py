@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from analysis.comparison_second import MECHANISMS as ALL
-from analysis.study import EPSILON, Frame, command, comparison_base, with_ends
+from analysis.study import EPSILON, Frame, command, comparison_base, joint_confidence, with_ends
 from p2p_sim.figures import Marks, plot_groups
 from p2p_sim.measures import (
     ACCURACY,
@@ -65,16 +65,13 @@ TITLES = {
     ("mnist", "class"): "MNIST: digit",
     ("mnist", "cluster_size"): "MNIST: size of the cluster",
 }
-CONFIDENCE = 0.95
-"""Of the intervals in figure and table, and of all verdicts together."""
 MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 
 
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
     """Measures the accuracy that each group of users loses to privacy; writes figure and table, returns the files."""
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
-    # Bonferroni's correction: all verdicts are right together with 95%
-    verdicts = _judged(table, 1.0 - (1.0 - CONFIDENCE) / intervals(table))
+    verdicts = _judged(table, joint_confidence(intervals(table)))
     table = pd.concat([table.drop(columns="each"), verdicts], axis="columns")
     note = (
         f"Each mark: mean loss of a group's accuracy at ε = {DRAWN:g} (that without privacy minus that with it) "
@@ -118,7 +115,7 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
     `each` is the accuracy that the group loses minus the accuracy that all other users lose.
     """
     figures = {name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)}
-    loss = with_ends(LOSS, mean_interval(part[group.column(LOSS)], CONFIDENCE))
+    loss = with_ends(LOSS, mean_interval(part[group.column(LOSS)]))
     return figures | loss | {"each": extra_loss(part, group).to_numpy()}
 
 

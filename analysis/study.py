@@ -189,6 +189,11 @@ def with_ends(name: str, mean: Mean) -> dict[str, float]:
     return {name: mean.value, name + LOW: mean.low, name + HIGH: mean.high}
 
 
+def joint_confidence(intervals: int) -> float:
+    """The confidence of each of several intervals that hold together with 95%, by Bonferroni's correction."""
+    return 1.0 - (1.0 - 0.95) / intervals
+
+
 def means(
     rows: pd.DataFrame, keys: Sequence[str], values: str | Sequence[str], worst: Sequence[str] = ()
 ) -> pd.DataFrame:
