@@ -1,19 +1,21 @@
-"""A lower end of ε for one target of an overlay: what one data set and one event of the learner's view attain.
+"""A lower end of ε for one target on an overlay, which one data set and one event of the learner's view attain.
 
-All others hold label 0. The learner counts the k ones that the target's fetchers submit. Forgetting the rest is
-post-processing, so for any event {k >= s} or {k <= s} with probability A if the target's noisy bit is 0, B if it is 1,
+In the data set all users but the target hold label 0. The target's fetchers are the users who may fetch from her. The
+event is about the number k of ones that they submit: {k >= s} or {k <= s}. Let A be its probability if the target's
+noisy bit is 0, and B if the bit is 1. The rest of the view is left out, which is post-processing. So
 
     δ(ε) >= keep · B - lose · A        or        δ(ε) >= keep · A - lose · B,
 
-keep = 1-α-αe^ε, lose = e^ε(1-α)-α. User i fetches from j, and her label arrives, with probability W_ij; from the target
-w_i. Given the others' bits b she submits a one with probability p_i = Σ_j W_ij b_j, or p_i + w_i, independently. So
-A(b) and B(b) are exact sums. The mean over b is estimated.
+where keep = 1-α-αe^ε and lose = e^ε(1-α)-α. Fetcher i fetches from user j, and her submission arrives, with probability
+W_ij; w_i is this probability for the target. Given the noisy bits b of all other users, fetcher i submits a one with
+probability p_i = Σ_j W_ij b_j, or p_i + w_i if the target's bit is 1, independently of other fetchers. So A(b) and B(b)
+are exact sums. Their means over b are estimated.
 
-*Reference.* Let y = Σ_j n_j b_j, where n_j is Σ_i W_ij in units h, rounded. In a similar world F, the worth
-keep·B(b) - lose·A(b), depends on y alone: F0(y), by binomial laws of mean p. The law of y is a convolution, so E F0 is
-computed, and only F - F0 is estimated, which is small.
+*Reference.* Let F = keep·B(b) - lose·A(b), and y = Σ_j n_j b_j, where n_j is Σ_i W_ij in units h, rounded. Suppose all
+fetchers had the same probability p(y). Then F would be a function F0(y), by binomial laws. The law of y is a
+convolution, so that E F0 is computed, and only the mean of the small difference F - F0 is estimated.
 
-*Sampling.* Bits are drawn with odds tilted by e^(τ n_j); then b has weight g = exp(ψ - τ y), with
+*Sampling.* The bits are drawn with odds tilted by e^(τ n_j). Then b has the weight g = exp(ψ - τ y) with
 ψ = Σ_j ln(1-α+αe^(τ n_j)), and V = g (F - F0) has the mean E F - E F0. V is split into V+ - V-.
 - V+ is cut at a value from a pilot sample, which only lowers it. Its mean has the empirical Bernstein bound of Maurer
   and Pontil (2009, Theorem 4).
@@ -22,7 +24,8 @@ computed, and only F - F0 is estimated, which is small.
   bits with mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956, Theorem 4), and p <= hy/m as
   n_j is rounded up. So g A(b) is at most the largest exp(ψ - τ y) Pr[Bin(m, hy/m) >= s] over y, with 1 for the
   probability where s < hy + 1. For {k <= s} count the m-k others; A and B change places, and n_j is rounded down.
-The seed is fixed. Event, tilt and cut are chosen before the sample is drawn; each ε tried has its part of `ERROR`.
+The seed is fixed. Event, tilt and cut are chosen before the sample is drawn. Each ε that is tried has its share of
+`ERROR`.
 """
 
 import math
@@ -36,20 +39,23 @@ import scipy
 from p2p_sim.privacy import Floats, cross, hockey_stick_coefficients, local_epsilon
 
 ERROR = 1e-9
+"""Probability that a lower end is too high."""
 _TRIED = (1.1, 1.06, 1.03, 1.01, 1.0, 0.99, 0.98, 0.97, 0.96, 0.94, 0.92, 0.89, 0.85, 0.8, 0.7, 0.5)
-"""Shares of the reference's ε that are tried on the sample."""
+"""The values of ε that are tried on the sample, as shares of the reference's ε."""
 _PLANNED, _FEW = (0.98, 1.03, 1.08), 128
-"""Shares for which event and tilt are chosen; the later ones only for up to so many fetchers."""
+"""Shares of the reference's ε for which event and tilt are chosen; only the first for more fetchers than `_FEW`."""
 _UNITS, _ROUNDING, _PILOT, _DRAWS, _WORK, _TOGETHER = 64, 1e-10, 1_000, (2**12, 2**16), 2.0e9, 2**12
-"""Units h in the largest Σ_i W_ij; relative charge for rounding; draws; additions, about; draws at once."""
+"""Units h in the largest Σ_i W_ij; relative charge for rounding; draws of the pilot sample; fewest and most draws of
+the sample; additions for the sample, roughly; draws in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fetchers:
-    """The users who may fetch from a target, by their rows of fetch probabilities.
+    """The m users who may fetch from a target, with their fetch probabilities.
 
-    W: (m, s), the probabilities of fetching from s others. w: (m,), of fetching from the target, above 0. α in (0,
-    1/2].
+    Attributes:
+        weights: W, (m, s), of fetching from each of s other users. own: w, (m,), of fetching from the target, above 0.
+        flip_prob: α in (0, 1/2].
     """
 
     weights: Floats
@@ -58,23 +64,20 @@ class Fetchers:
 
 
 def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
-    """A lower end of ε(δ) for one target, 0 if none is found; too high with probability at most `ERROR`."""
-    events = [_Events(fetchers, upper) for upper in (True, False)]
-    guess, best = max(((its.epsilon(delta), its) for its in events), key=itemgetter(0))
-    tried = (guess * share for share in _PLANNED[: 3 if len(fetchers.own) <= _FEW else 1])
-    plans = [plan for plan in tried if 0.0 < plan < local_epsilon(fetchers.flip_prob)]
-    samples = (_Sample(best, int(best.worths(plan).argmax()), ERROR / len(plans)) for plan in plans)
+    """A lower end of ε(δ) for one target, or 0 if none is certified; too high with probability at most `ERROR`."""
+    both = (_Events(fetchers, upper) for upper in (True, False))
+    guess, best = max(((events.epsilon(delta), events) for events in both), key=itemgetter(0))
+    shares = _PLANNED if len(fetchers.own) <= _FEW else _PLANNED[:1]
+    plans = [guess * share for share in shares if 0.0 < guess * share < local_epsilon(fetchers.flip_prob)]
+    samples = (_Sample(best, int(best.deltas(plan).argmax()), ERROR / len(plans)) for plan in plans)
     return max((sample.epsilon(guess, delta) for sample in samples), default=0.0)
 
 
 class _Events:
-    """The events "at least s ones", or "at least s zeros", of what a target's fetchers submit, and their probabilities
-    in the similar world.
+    """The events "at least s ones", or "at least s zeros", among the submissions of fetchers who are all alike.
 
-    There each fetcher submits a one with the same probability p(y), or p(y) plus the mean of w_i if the target's noisy
-    bit is 1: the counts are binomial.
-
-    upper: whether ones are counted.
+    Each fetcher submits a one with probability p(y), or p(y) plus the mean of w_i if the target's noisy bit is 1, so
+    that the counts are binomial. upper: whether ones are counted, else zeros.
     """
 
     def __init__(self, fetchers: Fetchers, upper: bool) -> None:
@@ -89,116 +92,119 @@ class _Events:
             for ones in np.flatnonzero(steps > 1e-30).tolist():
                 law[size * ones : size * ones + len(self.law)] += self.law * steps[ones]
             self.law = law[: int(np.flatnonzero(law > 1e-30)[-1]) + 1]
-        # p by y, in units that keep its mean over b, and with the target's bit
+        # p(y), scaled so that its mean over b is that of the fetchers' p_i
         self.y = np.arange(int(self.units.sum()) + 1)
         p = np.asarray(self.y * (float(columns.sum()) / max(len(self.y) - 1, 1) / len(fetchers.own)), dtype=np.float64)
         self.chances = self.sides(p, p + fetchers.own.mean())
 
     def sides(self, with_zero: Floats, with_one: Floats) -> Floats:
-        """Chances of what is counted, (2, ...): in the world that makes the event likelier, and in the other.
+        """Probabilities of counting a submission, (2, ...), for the target's bit of the likelier event and the other.
 
         Args:
-            with_zero, with_one: probabilities of submitting a one where the target's noisy bit is 0, and where it is 1.
+            with_zero, with_one: probabilities of submitting a one if the target's noisy bit is 0, and if it is 1.
         """
         chances = np.minimum([with_zero, with_one], 1.0)
         return chances[::-1] if self.upper else 1.0 - chances
 
     @cached_property
     def tails(self) -> list[Floats]:
-        """Probabilities of the events s = 0, ..., m on either side, in the similar world."""
+        """Probabilities of the events s = 0, ..., m for either bit of the target, in the order of `sides`."""
         users, likely = len(self.fetchers.own), np.flatnonzero(self.law > 1e-22)
         pmfs = [scipy.stats.binom.pmf(np.arange(users + 1), users, side[likely, None]) for side in self.chances]
         return [np.cumsum((self.law[likely] @ pmf)[::-1])[::-1] for pmf in pmfs]
 
     def coefficients(self, epsilon: float) -> tuple[float, float]:
-        """The factors of P - e^ε P' in terms of the noisy bit's laws: keep, rounded down, and lose, rounded up."""
+        """The coefficients keep, rounded down, and lose, rounded up."""
         keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
-    def worths(self, epsilon: float) -> Floats:
-        """δ(ε) that each event s = 0, ..., m attains, keep times its likelier probability minus lose times the
-        other.
-        """
+    def deltas(self, epsilon: float) -> Floats:
+        """δ(ε) that each event s = 0, ..., m attains: keep times its larger probability minus lose times the other."""
         keep, lose = self.coefficients(epsilon)
         return keep * self.tails[0] - lose * self.tails[1]
 
     def epsilon(self, delta: float) -> float:
-        """The ε up to which some event attains more than δ, if all fetchers were alike."""
-        return cross(lambda epsilon: bool(self.worths(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)[
-            0
-        ]
+        """The largest ε at which some event attains more than δ."""
+        ends = cross(lambda epsilon: bool(self.deltas(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)
+        return ends[0]
 
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Samples of the others' noisy bits by which an event's δ is certified, with its share of the error probability."""
+    """Samples of the other users' noisy bits, by which the δ of one event is certified.
 
-    its: _Events
+    Attributes:
+        events: the event's kind. event: its s. error: probability that a certified δ is too large.
+    """
+
+    events: _Events
     event: int
     error: float
 
     @cached_property
     def tilt(self) -> tuple[float, float, float]:
-        """τ, ψ and the largest weighted probability in the other world, for the τ for which that is smallest."""
-        its, fetchers, users = self.its, self.its.fetchers, len(self.its.fetchers.own)
-        p = its.y * its.unit / users
-        rare = its.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # the other world's
+        """τ, ψ and a bound of g times the event's smaller probability, for the τ for which the bound is smallest."""
+        events, fetchers, users = self.events, self.events.fetchers, len(self.events.fetchers.own)
+        p = events.y * events.unit / users
+        rare = events.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # for the other bit
         tail = np.where(self.event >= users * rare + 1.0, scipy.stats.binom.sf(self.event - 1, users, rare), 1.0)
         log_tail = np.log(np.maximum(tail, 1e-300))
 
         def psi(tilt: float) -> float:
-            return float(np.log1p(fetchers.flip_prob * np.expm1(tilt * its.units)).sum())
+            return float(np.log1p(fetchers.flip_prob * np.expm1(tilt * events.units)).sum())
 
         def largest(tilt: float) -> float:  # convex
-            return psi(tilt) + float((log_tail - tilt * its.y).max())
+            return psi(tilt) + float((log_tail - tilt * events.y).max())
 
-        ends = (0.0, 12.0 / _UNITS) if its.upper else (-12.0 / _UNITS, 0.0)
+        ends = (0.0, 12.0 / _UNITS) if events.upper else (-12.0 / _UNITS, 0.0)
         tilt = float(scipy.optimize.minimize_scalar(largest, bounds=ends, options={"xatol": 1e-7}).x)
         return tilt, psi(tilt), math.exp(min(700.0, largest(tilt)))
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Floats]:
-        """For each of some draws of the others' bits y, and the probability of the event in the likelier world and in
-        the other.
-        """
-        its, fetchers, draws = self.its, self.its.fetchers, []
-        odds = fetchers.flip_prob * np.exp(self.tilt[0] * its.units)
+        """Draws of the other users' bits: y of each draw, and the event's larger and smaller probability."""
+        events, fetchers, draws = self.events, self.events.fetchers, []
+        odds = fetchers.flip_prob * np.exp(self.tilt[0] * events.units)
         for size in [_TOGETHER] * (count // _TOGETHER) + [count % _TOGETHER]:
             bits = rng.random((size, len(odds))) < odds / (1.0 - fetchers.flip_prob + odds)
             p = bits @ fetchers.weights.T
-            draws.append([bits @ its.units, *(at_least(side, self.event) for side in its.sides(p, p + fetchers.own))])
+            tails = [at_least(side, self.event) for side in events.sides(p, p + fetchers.own)]
+            draws.append([bits @ events.units, *tails])
         return [np.concatenate(parts) for parts in zip(*draws, strict=True)]
 
     def epsilon(self, guess: float, delta: float) -> float:
-        """The largest of the ε tried at which more than δ is certified; 0 if there is none."""
-        (users, others), rng = self.its.fetchers.weights.shape, np.random.default_rng(20)
+        """The largest tried ε at which more than δ is certified, or 0 if there is none; guess: the reference's ε."""
+        (users, others), rng = self.events.fetchers.weights.shape, np.random.default_rng(20)
         count = int(np.clip(_WORK / (users * (self.event + others / 8.0 + 8.0)), *_DRAWS))
         pilot, sample = self.draw(_PILOT, rng), self.draw(count, rng)
         return next((e for e in (guess * share for share in _TRIED) if self.delta(e, pilot, sample) > delta), 0.0)
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
-        """A lower bound of δ(ε) from a pilot sample, which chooses a cut, and a second sample."""
-        its, (tilt, psi, most) = self.its, self.tilt
-        keep, lose = its.coefficients(epsilon)
+        """A lower bound of δ(ε) from a pilot sample, by which the cut is chosen, and a second sample."""
+        events, (tilt, psi, most) = self.events, self.tilt
+        keep, lose = events.coefficients(epsilon)
         if keep <= 0.0:
             return 0.0
         # E F0, rounded down, and F0, rounded up
-        gain, loss = np.asarray(scipy.stats.binom.sf(self.event - 1, len(its.fetchers.own), its.chances))
+        gain, loss = np.asarray(scipy.stats.binom.sf(self.event - 1, len(events.fetchers.own), events.chances))
         reference, doubt = keep * gain - lose * loss, _ROUNDING * (keep * gain + lose * loss)
-        mean = float(its.law @ (reference - doubt)[: len(its.law)]) - 1e-20 * lose
-        reference, weight = reference + doubt, np.exp(np.minimum(psi - tilt * its.y, 700.0))
+        mean = float(events.law @ (reference - doubt)[: len(events.law)]) - 1e-20 * lose
+        reference, weight = reference + doubt, np.exp(np.minimum(psi - tilt * events.y, 700.0))
 
         def values(y: Floats, gain: Floats, loss: Floats) -> Floats:
             value = keep * gain * (1.0 - _ROUNDING) - lose * loss * (1.0 + _ROUNDING)
             return np.asarray(weight[y] * (value - reference[y]))
 
-        # V, of which -V is at most M: g (lose - keep) times the other world's probability, and g F0
+        # -V is at most M: g (lose - keep) times the event's smaller probability, plus g F0
         largest = (lose - keep + 1e-9 * (lose + keep)) * most + float((weight * np.maximum(reference, 0.0)).max())
         cut = max(1.5 * float(values(*pilot).max()), 1e-3 * largest)
         return mean + mean_at_least(values(*sample), cut, largest * (1.0 + 1e-9), self.error / len(_TRIED))
 
 
 def mean_at_least(values: Floats, cut: float, most: float, error: float) -> float:
-    """A lower bound of the mean of independent values >= -most, cut at `cut` > 0; wrong with probability `error`."""
+    """A lower bound of the mean of independent values of at least -most; wrong with probability at most `error`.
+
+    cut: above 0; larger values count as this.
+    """
     count, confidence = len(values), math.log(4.0 / error)
     above, below = np.clip(values, 0.0, cut), np.maximum(-values, 0.0)
     margin = math.sqrt(2.0 * above.var(ddof=1) * confidence / count) + 7.0 * confidence * cut / (3.0 * (count - 1))
@@ -208,7 +214,7 @@ def mean_at_least(values: Floats, cut: float, most: float, error: float) -> floa
 
 
 def at_least(chances: Floats, successes: int) -> Floats:
-    """Probability of at least so many successes, for each line of independent trials (N, m)."""
+    """The probability of at least so many successes among independent trials with chances (N, m), for each row."""
     law = np.zeros((successes + 1, len(chances)))
     law[successes] = 1.0
     for trial, chance in enumerate(chances.T):

@@ -1,6 +1,6 @@
 """Certificates of the learner's ε that README and guides print, for clusters of at most 4,096 users: `make published`.
 
-Run as `python -m analysis.certificates`; one or two CPU minutes. Each certificate is a file that
+Run as `python -m analysis.certificates`; one or two CPU minutes. Each certificate is a file whose claim
 `verify_certificate.py` proves. `figures` lists what is certified.
 """
 
@@ -26,65 +26,61 @@ from p2p_sim.sweeps import load_sweep
 NUMBER = re.compile(r"[0-9.]+")
 NAME, LARGEST = "certificates", 4096
 EXAMPLES = ((40, 0.1, 0.5, 1, 1e-5), (200, 0.1, 0.5, 1, 1e-6), (200, 0.1, 0.5, 5, 1e-6))
-"""n, α, θ, R and δ of examples in the texts that are in no table."""
+"""n, α, θ, number of rounds and δ of examples that the texts print and no table has."""
 TABLES = {"brackets": "epsilon_upper", "complete": "epsilon_exact", "paper": "epsilon_exact"}
-"""Tables of the study `privacy`, with their column of ε."""
+"""Tables that `analysis.privacy_tables` writes, each with its column of the learner's ε."""
 FILES = ("quickstart.toml",)
 PLANS = ("heterogeneity.toml", "users.toml")
-"""Shipped scenarios and sweeps with a figure of the exact ε of their worst cluster, the smallest."""
+"""Shipped scenarios and sweeps for which ε is published: that of their worst cluster, which is the smallest."""
 
 
 @dataclass(frozen=True)
 class CertifiedFigure:
-    """One published ε: of what exchange and at which δ, and where it stands.
+    """One published ε of an exchange.
 
-    printed: its six digits there, if it is in a table. target: the ε that a cluster of this size is said to have, if it
-    is not the smallest ε that holds.
+    Attributes:
+        exchange: of which the learner's ε is published. delta: δ of the statement. where: table or text that prints ε.
+        target: the ε to be certified; None: the smallest that can be.
     """
 
     exchange: LabelExchange
     delta: float
     where: str
-    printed: float | None = None
     target: float | None = None
 
 
 def main(frame: Frame) -> list[Path]:
-    """Writes a certificate for each ε of `figures`, and a table of what each certifies; returns the files."""
+    """Writes a certificate for each ε of `figures`, and a table of what each certifies; returns the table's file."""
     wanted = {_name(figure): figure for figure in figures(frame.small)}
-    frame.out.mkdir(parents=True, exist_ok=True)
     texts = frame.each(_certificate, [(figure.exchange, figure.delta, figure.target) for figure in wanted.values()])
     lines = []
     for (name, figure), text in zip(wanted.items(), texts, strict=True):
-        write_whole(frame.out / name, text.encode())
+        write_whole(frame.path(name), text.encode())
         written = json.loads(text)
         lines.append({"file": name, **written["claim"], "intervals": len(written["cover"]), "where": figure.where})
     return [frame.table("table.csv", lines)]
 
 
 def figures(small: bool = False) -> Iterator[CertifiedFigure]:
-    """What is published, but for single replicates of the studies."""
+    """Every published ε that is to be certified; small: only examples, and tables' clusters of at most 100 users."""
     for n, alpha, theta, rounds, delta in EXAMPLES:
         yield CertifiedFigure(LabelExchange(n, alpha, theta, rounds), delta, "examples")
-    for name, column in TABLES.items():
+    for name in TABLES:
         table = pd.read_csv(PUBLISHED / "privacy" / f"{name}.csv")
         for row in table[table["n"] <= (100 if small else LARGEST)].to_dict("records"):
             exchange = LabelExchange(int(row["n"]), row["flip_prob"], row["sampling_rate"])
-            yield CertifiedFigure(exchange, row["delta"], f"privacy/{name}.csv", row[column])
+            yield CertifiedFigure(exchange, row["delta"], f"privacy/{name}.csv")
     if not small:
         yield from _shipped()
         yield from _internet_scale()
 
 
 def _shipped() -> Iterator[CertifiedFigure]:
-    epsilons = pd.read_csv(PUBLISHED / "shipped" / "table.csv").set_index("panel")["epsilon_upper"]
     for file in FILES:
-        name = Path(file).stem
-        yield _worst(name, load_scenario(ROOT / "scenarios" / file), epsilons[name])
+        yield _worst(Path(file).stem, load_scenario(ROOT / "scenarios" / file))
     for file in PLANS:
         plan = load_sweep(SWEEPS / file)
-        for point, epsilon in zip(plan.points(), epsilons[plan.name], strict=True):
-            yield _worst(plan.name, plan.scenario(point), epsilon)
+        yield from (_worst(plan.name, plan.scenario(point)) for point in plan.points())
 
 
 def _internet_scale() -> Iterator[CertifiedFigure]:
@@ -93,19 +89,19 @@ def _internet_scale() -> Iterator[CertifiedFigure]:
     for row in table[(table["part"] == "learner") & (table["at"] <= LARGEST)].to_dict("records"):
         [rate] = NUMBER.findall(row["setting"])
         exchange = LabelExchange(int(row["at"]), FLIP_PROB, float(rate))
-        yield CertifiedFigure(exchange, DELTA, f"{where}, learner", row["value"])
+        yield CertifiedFigure(exchange, DELTA, f"{where}, learner")
     for row in table[(table["quantity"] == "smallest_cluster") & (table["value"] <= LARGEST)].to_dict("records"):
         alpha, rate = NUMBER.findall(row["setting"])
         exchange = LabelExchange(int(row["value"]), float(alpha), float(rate))
         yield CertifiedFigure(exchange, DELTA, f"{where}, cluster sizes", target=row["at"])
 
 
-def _worst(name: str, scenario: Scenario, epsilon: float) -> CertifiedFigure:
-    """The ε that is published of a scenario: that of the smallest cluster of all replicates."""
+def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
+    """The ε that is published for a scenario or a point of a sweep: that of the smallest cluster of all replicates."""
     smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
     mechanism = cast(LabelExchangeConfig, scenario.mechanism)  # FILES and PLANS are exchanges of a given α
     exchange = LabelExchange(smallest, cast(float, mechanism.flip_prob), mechanism.sampling_rate)
-    return CertifiedFigure(exchange, scenario.privacy.delta, f"shipped/table.csv, {name}", epsilon)
+    return CertifiedFigure(exchange, scenario.privacy.delta, f"shipped/table.csv, {name}")
 
 
 def _certificate(task: tuple[LabelExchange, float, float | None]) -> str:

@@ -1,6 +1,6 @@
-"""How far the closed form of docs/theorem.md lies above the smallest flip probability: `make published`.
+"""How far the flip probability of docs/theorem.md, a closed form, lies above the smallest that suffices.
 
-Run as `python -m analysis.closed_form`; some CPU minutes.
+Run as `python -m analysis.closed_form` or by `make published`; some CPU minutes.
 """
 
 import itertools
@@ -14,20 +14,20 @@ from analysis.study import Frame, command
 from p2p_sim.base import Streams
 from p2p_sim.privacy import calibrate_flip_prob, local_flip_prob, sufficient_flip_prob
 
-NAME, SEED = "closed-form", 7
+SEED = 7
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)
 SMALLEST, RATES, EPSILONS = 30, (0.01, 1.0), (0.01, 3.0)
-"""Least n, and ends of θ and ε; all are drawn evenly on a logarithmic scale."""
+"""The smallest n, and the ranges of θ and ε; all three are drawn uniformly on a logarithmic scale."""
 SMALL, LOW, HIGH, BETWEEN = "n < 100", "ε < .7 θ", "ε > 1.5 θ", "between"
 REGIMES = (LOW, HIGH, BETWEEN, SMALL)
-"""Small clusters; all others by the ratio of ε to θ."""
+"""Groups of targets: small clusters, and larger ones by the ratio of ε to θ."""
 DRAWN = 5_000
-"""Candidates, of which each regime takes its first ones at each δ."""
+"""Random targets for each regime and δ, of which the first ones that belong to the regime are taken."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A privacy target: (ε, δ) in a cluster of n users at sampling rate θ."""
+    """A privacy target of the label exchange: (ε, δ) in a cluster of n users at the sampling rate θ."""
 
     n: int
     sampling_rate: float
@@ -36,33 +36,34 @@ class Target:
 
     @property
     def regime(self) -> str:
-        """The line of the page's table to which the target belongs, by ε/θ and n."""
+        """The row of the table in docs/theorem.md to which the target belongs, by ε/θ and n."""
         ratio = self.epsilon / self.sampling_rate
         return SMALL if self.n < 100 else LOW if ratio < 0.7 else HIGH if ratio > 1.5 else BETWEEN
 
     @property
     def sufficient(self) -> float:
-        """α* of the closed form for this target."""
+        """The probability α* of a flip that suffices for this target by the closed form."""
         return sufficient_flip_prob(self.n, self.sampling_rate, self.epsilon, self.delta)
 
     @property
     def local(self) -> bool:
-        """Whether α* is no less than what randomised response needs."""
+        """Whether α* is at least the α, but for a thousandth, that randomised response needs for ε alone."""
         return self.sufficient >= 0.999 * local_flip_prob(self.epsilon)
 
 
 def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
-    """Compares the closed form α* with the smallest sufficient α for random targets; returns the files written.
+    """Compares the closed form α* with the smallest sufficient α for random targets; returns the file of the table.
 
     Args:
-        targets: how many are drawn for each regime and δ. largest: the largest number of users in a target.
+        frame: where the study runs and writes. targets: how many are compared for each regime and δ.
+        largest: the largest number of users in a target.
     """
     wanted = [t for cell in itertools.product(REGIMES, DELTAS) for t in itertools.islice(_of(*cell, largest), targets)]
     return [frame.table("table.csv", frame.each(_line, wanted))]
 
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
-    """Random targets of one regime at one δ; larger clusters only where the closed form says more than randomised
+    """Random targets of one regime at one δ; clusters of 100 users or more only where α* is below that of randomised
     response.
     """
     rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
@@ -77,9 +78,11 @@ def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
 
 def _line(target: Target) -> dict[str, object]:
     smallest = calibrate_flip_prob([target.n], 2, target.sampling_rate, target.epsilon, target.delta)
-    figures = {"sufficient": target.sufficient, "smallest": smallest, "factor": target.sufficient / smallest}
-    return {"regime": target.regime, **asdict(target), "local": target.local, **figures}
+    return {
+        "regime": target.regime, **asdict(target), "local": target.local,
+        "sufficient": target.sufficient, "smallest": smallest, "factor": target.sufficient / smallest,
+    }  # fmt: skip
 
 
 if __name__ == "__main__":
-    command(NAME, main)
+    command("closed-form", main)

@@ -1,6 +1,7 @@
-"""Figure 1 of the clustering paper, every mechanism at its honest ε: `make published`.
+"""Figure 1 of the clustering paper, with each mechanism at the ε that it really has.
 
-Run as `python -m analysis.clustering_figure1 --data-dir DIR`; interrupted, it goes on where it stopped.
+Run as `python -m analysis.clustering_figure1 --data-dir DIR` or by `make published`; a run that was stopped goes on
+where it stopped.
 """
 
 from collections.abc import Sequence
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import Frame, command, curves
+from analysis.study import EPSILON, Frame, command, curves, fewest
 from p2p_sim.figures import Curve, Panel, plot_study
 
 NAME = "clustering-figure1"
@@ -21,41 +22,40 @@ PANELS = {
     "one-against-rest": "MNIST, 8 against the rest",
 }
 SHORT = {"mnist": "MNIST", "fashion-mnist": "Fashion", "cifar-10": "CIFAR-10", "digits": "digits"}
+"""Names of data sets in the legend of the last panel."""
 PRINTED = "ClusterRR as printed: costs up to 3ε"
 RELATIVE = "accuracy relative to no privacy"
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
-"""What a test changes: digits instead of the large sets, few replicates."""
+"""What a test changes: digits instead of the large data sets, fewer clusters, and two replicates."""
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs all panels of the clustering paper's Figure 1; writes figure and table, returns the files."""
-    tables, panels = {}, []
-    for name, title in PANELS.items():
-        tables[name] = frame.sweep(f"{NAME}/{name}.toml", _reduced(name))
-        lines = curves(tables[name], "mechanism.target_epsilon", "relative_accuracy", "mechanism", (PRINTED,))
-        panels.append(Panel("target ε", RELATIVE, lines, log_y=False, title=title))
-    tables["clusters"] = frame.sweep(f"{NAME}/clusters.toml", _reduced("clusters"))
-    # the last panel takes the mechanisms' colours from the others
+    """Runs the sweep of each panel of the clustering paper's Figure 1; writes figure and table, returns the files."""
+    tables = {name: _points(frame, name) for name in (*PANELS, "clusters")}
+    lines = {name: curves(tables[name], EPSILON, "relative_accuracy", "mechanism", (PRINTED,)) for name in PANELS}
+    panels = [Panel("target ε", RELATIVE, lines[name], log_y=False, title=title) for name, title in PANELS.items()]
+    # a mechanism has the same colour in the last panel as in the others
     labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
     panels.append(_cluster_panel(tables["clusters"], labels))
-    columns = ("population", "mechanism", "mechanism.target_epsilon", "clusters.count", "epsilon_upper", "trust")
-    table, figure = frame.points(tables, columns, MEASURES), frame.out / "figure1.png"
-    count = int(min(t["replicates"].min() for t in tables.values()))
+    columns = ("population", "mechanism", EPSILON, "clusters.count", "epsilon_upper", "trust")
     note = (
-        f"{count} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
+        f"{fewest(tables)} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
         "δ = 1.6e-5 (5e-5 for CIFAR-10) for DP-SGD, shuffler and exchange, pure ε elsewhere; label adjacency "
         "throughout. In brackets: who must be trusted. Dashed: drawn where its paper puts it, not where it belongs. "
         "Last panel: colours as in the others, a marker for each data set."
     )
-    plot_study(panels, figure, "The clustering paper's Figure 1 at honest privacy", note, columns=2)
-    return [figure, table]
+    title = "The clustering paper's Figure 1 at honest privacy"
+    return [
+        frame.figure(plot_study, panels, "figure1.png", title, note, columns=2),
+        frame.points(tables, columns, MEASURES),
+    ]
 
 
 def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:
-    """Accuracy at ε = 0.5 against the number of clusters, a line for each data set and mechanism.
+    """The panel of accuracy at ε = 0.5 against the number of clusters, with a curve for each data set and mechanism.
 
-    A mechanism has the colour that it has in the other panels, whose labels are given; a data set has a marker.
+    labels: of the curves of all other panels, where a mechanism has the same colour. Each data set has its marker.
     """
     sets, lines = list(table["population"].unique()), []
     for (population, mechanism), part in table.groupby(["population", "mechanism"], sort=False, observed=True):
@@ -65,9 +65,10 @@ def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:
     return Panel("number of clusters asked for", RELATIVE, lines, log_y=False, title="ε = 0.5", apart=True)
 
 
-def _reduced(name: str) -> list[str]:
-    task = {"even-odd": "even-odd", "one-against-rest": "one-against-rest"}.get(name, "classes")
-    return [*REDUCED, f'population.task="{task}"']
+def _points(frame: Frame, name: str) -> pd.DataFrame:
+    """The points of the sweep of one panel; on digits, a test asks for the panel's classes."""
+    task = name if name in ("even-odd", "one-against-rest") else "classes"
+    return frame.swept(f"{NAME}/{name}.toml", [*REDUCED, f'population.task="{task}"']).points
 
 
 if __name__ == "__main__":

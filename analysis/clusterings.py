@@ -1,7 +1,7 @@
 """Every clustering on the same users: heterogeneity, smallest cluster, ε and accuracy.
 
-Run as `python -m analysis.clusterings`. A task runs one scenario twice: at a fixed α, and with α calibrated to a
-target ε. Interrupted, it goes on where it stopped.
+Run as `python -m analysis.clusterings --data-dir DIR`. Each scenario is run twice: at a fixed probability α of a flip,
+and at the α that a target ε needs. A run that was stopped goes on where it stopped.
 """
 
 import itertools
@@ -14,20 +14,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from analysis.study import Frame, command, means
+from analysis.study import EPSILON, Frame, command, curves, means
 from p2p_sim import run
 from p2p_sim.base import Streams, one_thread
-from p2p_sim.figures import Curve, Panel, plot_study
+from p2p_sim.figures import Panel, plot_study
 from p2p_sim.population import BalancedClusters, Examples, HdbscanClusters, KMeansClusters, density_clusters
 from p2p_sim.replicate import Replicate
 from p2p_sim.scenario import Scenario
 
 NAME, REPLICATES = "clusterings", 10
 USERS, LEAST = 5_000, 36
-"""Users of each data set (digits: all that are not held out), and min_size."""
+"""Users of each data set (digits: all that are not held out), and the smallest cluster allowed (min_size)."""
 COUNTS = (5, 10, 20, 40)
+"""Numbers of clusters that are asked for."""
 MANY = (10_000, 100_000)
-"""Users for whom the cost of a clustering is measured."""
+"""Numbers of users for which the cost of a clustering is measured."""
 ALPHA, THETA, DELTA, TARGET = 0.1, 0.5, 1e-6, 0.2
 """α, θ and δ of the exchange, and the ε to which α is calibrated where accuracy is compared."""
 DATA: dict[str, dict[str, Any]] = {
@@ -45,8 +46,9 @@ COUNTED: dict[str, dict[str, Any]] = {
     "agglomerative": {"kind": "agglomerative"},
     "balanced": {"kind": "balanced"},
 }
-"""Clusterings into a number of clusters that is asked for."""
+"""Clusterings that are asked for a number of clusters, by name, and their tables in a scenario."""
 DENSE, GIVEN = "HDBSCAN", "given"
+"""Clusterings that choose the number of clusters themselves, or are part of the synthetic law."""
 MEASURES = (
     "num_clusters", "min_cluster_size", "moved", "heterogeneity", "epsilon_upper", "target_flip_prob",
     "accuracy_at_target",
@@ -56,16 +58,14 @@ Task = tuple[str, str, int, int]
 
 
 def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
-    """Runs the exchange under each clustering of each data set; returns the files written.
+    """Runs the exchange under each clustering of each data set; returns a figure and two tables.
 
-    These are rows and manifest, a table of means with 95% intervals, a table of the seconds and memory that each
-    clustering takes, and the figure.
+    The tables have means with 95% intervals, and the seconds and memory that each clustering takes.
     """
-    data = ["synthetic", "digits"] if frame.small else list(DATA)
     counts = (5, 20) if frame.small else COUNTS
     tasks: list[Task] = []
-    for source in data:
-        # HDBSCAN finds the number of clusters itself; only the synthetic law has clusters of its own
+    for source in ("synthetic", "digits") if frame.small else DATA:
+        # only the synthetic law has clusters of its own
         ways = [*itertools.product(COUNTED, counts), (DENSE, 0), *[(GIVEN, 0)] * (source == "synthetic")]
         tasks += [(source, *way, replicate) for way in ways for replicate in range(2 if frame.small else replicates)]
     rows = pd.DataFrame(frame.each(partial(_measured, frame.data_dir), tasks))
@@ -73,19 +73,18 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
         rows, name=NAME, data=DATA, clusterings=COUNTED, min_size=LEAST, flip_prob=ALPHA, sampling_rate=THETA,
         delta=DELTA, target_epsilon=TARGET, rows=len(rows),
     )  # fmt: skip
-    points = _points(rows)
+    points = means(rows, ("population", "clusters", "count"), MEASURES)
     sizes = (2_000,) if frame.small else MANY
     costs = frame.each(cost, [(label, users) for users, label in itertools.product(sizes, KINDS)], alone=True)
-    figure = _figure(points, frame.out / "clusterings.png")
-    return [figure, frame.table("table.csv", points), frame.table("cost.csv", costs)]
+    return [_figure(points, frame), frame.table("table.csv", points), frame.table("cost.csv", costs)]
 
 
 def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
-    """The row of one task: a clustering of a data set in one replicate, and what was measured of it."""
+    """The row of one task: what is measured of one clustering of a data set in one replicate."""
     source, label, count, replicate = task
     scenario = _scenario(source, label, count)
     fixed = run(scenario, replicate, data_dir=data_dir).row
-    aimed = run(scenario.replace(**{"mechanism.target_epsilon": TARGET}), replicate, data_dir=data_dir).row
+    aimed = run(scenario.replace(**{EPSILON: TARGET}), replicate, data_dir=data_dir).row
     return {
         "population": source, "clusters": label, "count": count, "replicate": replicate,
         **{key: fixed[key] for key in ("num_users", "num_clusters", "min_cluster_size", "max_cluster_size")},
@@ -98,6 +97,7 @@ def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
 
 
 def _scenario(source: str, label: str, count: int) -> Scenario:
+    """The label exchange on a data set under a clustering that is asked for `count` clusters."""
     clusters = {**COUNTED[label], "count": count} if label in COUNTED else {"kind": label.lower()}
     return Scenario.from_tree(
         {
@@ -114,27 +114,19 @@ def _scenario(source: str, label: str, count: int) -> Scenario:
 
 
 def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
-    """Share of users for whom the algorithm itself finds no cluster of the least size, so that they join another."""
+    """Share of users whom the clustering algorithm puts into a cluster below min_size, so that they join another."""
     case = Replicate(scenario, replicate, data_dir)
     users: Examples = scenario.population.sample(case.places, case.streams).users
     if isinstance(scenario.clusters, HdbscanClusters):
         return float(np.mean(density_clusters(users, scenario.clusters.min_size) < 0))
     if isinstance(scenario.clusters, BalancedClusters):
-        return 0.0  # it makes fewer clusters instead
-    free = scenario.clusters.model_copy(update={"min_size": 1})
-    cluster = free.assign(users, Replicate(scenario, replicate, data_dir).streams)
+        return 0.0  # balanced clusters become fewer instead
+    cluster = scenario.clusters.model_copy(update={"min_size": 1}).assign(users, case.streams)
     return float(np.mean(np.bincount(cluster)[cluster] < LEAST))
 
 
-def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each data set, clustering and number of clusters: means of all measures with their intervals."""
-    keys = ["population", "clusters", "count"]
-    parts = [means(rows, keys, measure, ()).set_index([*keys, "replicates"]) for measure in MEASURES]
-    return pd.concat(parts, axis=1).reset_index()
-
-
-def _figure(points: pd.DataFrame, path: Path) -> Path:
-    """A row of panels for each data set: heterogeneity, smallest cluster, ε, and accuracy at the target ε."""
+def _figure(points: pd.DataFrame, frame: Frame) -> Path:
+    """Draws a row of panels for each data set: heterogeneity, smallest cluster, ε, and accuracy at the target ε."""
     panels_of = {  # title, and whether the scale is logarithmic
         "heterogeneity": ("heterogeneity φ", False),
         "min_cluster_size": ("users in the smallest cluster", True),
@@ -142,21 +134,21 @@ def _figure(points: pd.DataFrame, path: Path) -> Path:
         "accuracy_at_target": (f"accuracy at ε = {TARGET:g}", False),
     }
     panels = []
-    for source in points["population"].unique():
-        part = points[points["population"] == source]
+    for source, part in points.groupby("population", sort=False):
         for measure, (title, log) in panels_of.items():
-            curves = [Curve.of(label, part[part["clusters"] == label], "num_clusters", measure)
-                      for label in part["clusters"].unique()]  # fmt: skip
-            panels.append(Panel("clusters", title, curves, log_y=log, title=TITLES[source]))
+            lines = curves(part, "num_clusters", measure, "clusters")
+            panels.append(Panel("clusters", title, lines, log_y=log, title=TITLES[str(source)]))
     note = (
         f"Each point: {points['replicates'].max()} replicates of the same users, bands: 95% t-intervals. α = {ALPHA}, "
         f"θ = {THETA}, δ = {DELTA:g}, clusters of at least {LEAST} users. Right: α calibrated to ε = {TARGET:g}."
     )
-    plot_study(panels, path, "What a clustering decides", note, columns=len(panels_of))
-    return path
+    return frame.figure(
+        plot_study, panels, "clusterings.png", "What a clustering decides", note, columns=len(panels_of)
+    )
 
 
 CLUSTERS, FEATURES, BLOBS = 100, 20, 30
+"""Clusters asked for, features of a user, and blobs of the law where cost is measured."""
 KINDS: dict[str, KMeansClusters | BalancedClusters] = {
     "k-means": KMeansClusters(count=CLUSTERS),
     "mini-batch k-means": KMeansClusters(count=CLUSTERS, minibatch=True),
@@ -165,17 +157,18 @@ KINDS: dict[str, KMeansClusters | BalancedClusters] = {
 
 
 def cost(task: tuple[str, int]) -> dict[str, Any]:
-    """The cost of one clustering of so many users in blobs of very unequal size: CPU seconds, and the peak of NumPy's
-    memory.
+    """The cost of one clustering of users in blobs of very unequal size: CPU seconds, and the peak of allocated memory.
+
+    task: name of the clustering, and number of users.
     """
     label, users = task
     rng = np.random.default_rng(1)
     blob = np.minimum(rng.geometric(0.2, users) - 1, BLOBS - 1)
     features = (4.0 * rng.normal(size=(BLOBS, FEATURES))[blob] + rng.normal(size=(users, FEATURES))).astype(np.float32)
     people = Examples(features, np.zeros(users, dtype=np.uint8))
-    few = Examples(features[:CLUSTERS], people.labels[:CLUSTERS])
     with one_thread():
-        KINDS[label].assign(few, Streams(1, 0))  # what is loaded at first use
+        # the first use loads libraries, and is not measured
+        KINDS[label].assign(Examples(features[:CLUSTERS], people.labels[:CLUSTERS]), Streams(1, 0))
         begin = time.process_time()
         sizes = np.bincount(KINDS[label].assign(people, Streams(1, 0)))
         seconds = time.process_time() - begin

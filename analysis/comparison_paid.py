@@ -1,6 +1,6 @@
-"""The comparison with every choice paid for: what each mechanism's place owed to choices that no ε counts.
+"""The comparison with every choice paid for: how each mechanism ranks if the choice of its options counts in ε.
 
-Run as `python -m analysis.comparison_paid --data-dir DIR`; interrupted, it goes on where it stopped.
+Run as `python -m analysis.comparison_paid --data-dir DIR`; a run that was stopped goes on where it stopped.
 """
 
 from pathlib import Path
@@ -10,21 +10,23 @@ import pandas as pd
 
 from analysis.comparison_second import (
     CHANGES,
-    CONFIDENCE,
     LEARNERS,
     REDUCED,
     SEVERAL,
     Line,
     MechanismPoint,
+    Options,
+    Task,
     accuracy_panels,
     candidates,
+    chosen,
+    run_points,
     table_of,
-    with_points,
 )  # fmt: skip
 from analysis.comparison_second import MECHANISMS as SECOND
 from analysis.comparison_second import TRUST as SECOND_TRUST
-from analysis.study import ROOT, Frame, command
-from p2p_sim import Scenario, load_scenario
+from analysis.study import EPSILON, Frame, command, comparison_base, joint_confidence, with_ends
+from p2p_sim import Scenario
 from p2p_sim.figures import plot_by_trust
 from p2p_sim.learning import measured, predict
 from p2p_sim.measures import mean_interval
@@ -35,7 +37,7 @@ from p2p_sim.replicate import Replicate, account, exchange, judged, learned_from
 from p2p_sim.tuning import FIRST_RUN, PrivateSearchPlan, planned
 
 RELEASED, REHEARSED, CURATED = "released labels", "a rehearsal on the known law", "private selection by a curator"
-"""What a paid choice looks at."""
+"""What a choice that is paid for can be based on."""
 OWN = "as it is"
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "DP-SGD": {
@@ -57,50 +59,46 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "20 answers of 30": {"queries": 30, "answers": 20},
     },
 }
-"""Settings to choose from of mechanisms with a curator, by name; the first is the one of the second comparison."""
+"""Settings of mechanisms with a curator to choose from; the first is that of `analysis.comparison_second`."""
 MECHANISMS = SECOND | SEVERAL
-"""The mechanisms by name, and their tables in a scenario without ε."""
+"""The mechanisms by name, with their tables in a scenario without ε."""
 TRUST = {**SECOND_TRUST, "trust nobody": (*SECOND_TRUST["trust nobody"], *SEVERAL)}
-"""Whom users must trust, with the mechanisms; those of the second comparison and exchanges of several peers."""
+"""Mechanisms by whom users must trust: those of `analysis.comparison_second`, and exchanges with several peers."""
 WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", *SEVERAL), REHEARSED)
-"""How each mechanism chooses; all others choose by the labels that they have released, whose noise they know."""
+"""What the paid choice of a mechanism is based on, if not on released labels."""
 MEAN_RUNS = 4.0
-Task = tuple[dict[str, Any], str, int, Path | None, tuple[str, ...] | None]
-"""The tree of the panel's scenario with ε as its target, the mechanism's name, the replicate, where data files are, and
-the options to run; None: all."""
+"""Mean number of runs of a private selection."""
 
 
 def way(mechanism: str) -> str:
-    """What a mechanism's paid choice looks at."""
+    """What the paid choice of a mechanism is based on."""
     return WAYS.get(mechanism, RELEASED)
 
 
 def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
-    """The scenarios to choose from, by what they are called; the first is the default."""
-    classes = 10 if getattr(base.population, "task", "") == "classes" else 2
+    """The options of a mechanism at its ε by name, each as a scenario; the first is the default."""
     table = table_of(MechanismPoint(name, epsilon))
     if name in SETTINGS:
         return {own: base.replace(mechanism={**table, **changes}) for own, changes in SETTINGS[name].items()}
-    chosen = base.replace(mechanism=table)
-    return {learner: chosen.replace(learner=LEARNERS[learner]) for learner in candidates(name, classes)}
+    learners = candidates(name, 10 if getattr(base.population, "task", "") == "classes" else 2)
+    return {learner: base.replace(mechanism=table, learner=LEARNERS[learner]) for learner in learners}
 
 
 def tried(task: Task) -> list[Line]:
-    """The accuracy of each option of a mechanism at the whole ε, a line each: on true labels, which no ε counts.
+    """A row for each option of a mechanism at its ε: the accuracy on true labels, which no ε counts.
 
-    Where labels are released, each line also has the accuracy that these labels estimate (`RELEASED`).
+    If the mechanism chooses by released labels, `shown` is the accuracy that these labels estimate.
     """
-    tree, name, replicate, data_dir, wanted = task
-    every = options(Scenario.from_tree(tree), name, tree["mechanism"]["target_epsilon"])
-    lines, release, stated = list[Line](), None, Line()
+    tree, point, replicate, data_dir, wanted = task
+    name, every = point.mechanism, options(Scenario.from_tree(tree), *point)
+    lines, parts, stated = list[Line](), None, Line()
     for option in wanted or every:
         case = Replicate(every[option], replicate, data_dir)
-        if release is None or name in SETTINGS:  # options that are learners share one release
+        if parts is None or name in SETTINGS:  # options that are learners share one release
             release = exchange(case)
-            accounted = account(case, release.population, release.mechanism, release.outcome)
-            bound = cast(PrivacyBound, accounted.statements["epsilon_upper"])
+            parts = release.population, release.mechanism, release.outcome
+            bound = cast(PrivacyBound, account(case, *parts).statements["epsilon_upper"])
             stated = {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": release.mechanism.trust}
-        parts = release.population, release.mechanism, release.outcome
         line = {"replicate": replicate, "option": option, "accuracy": accuracy(case, *parts), **stated}
         if way(name) == RELEASED:
             estimate = judged(case, *parts)
@@ -110,7 +108,10 @@ def tried(task: Task) -> list[Line]:
 
 
 def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
-    """The winner of a private selection: its accuracy, and ε of the whole."""
+    """The winner of a private selection in one replicate: the index of its option, its accuracy, and the selection's ε.
+
+    task: the plan of the selection, the replicate, and the folder of data files.
+    """
     plan, replicate, data_dir = task
     best: Line = {"score": -float("inf")}
     drawn = plan.runs(plan.candidates[0].seed, replicate)
@@ -121,103 +122,84 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
         outcome = mechanism.release_on(network, people)
         score = scored(case, people, mechanism, outcome, plan.score_scale)
         if score > best["score"]:
-            best = {"score": score, "place": candidate, "accuracy": accuracy(case, people, mechanism, outcome)}
+            best = {"score": score, "index": candidate, "accuracy": accuracy(case, people, mechanism, outcome)}
     return {"replicate": replicate, "runs": len(drawn), "epsilon_upper": plan.bound.epsilon_upper, **best}
 
 
 def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> float:
-    """The accuracy of the case's learner: exact where the law is known, else on users who were held out."""
+    """The accuracy of the scenario's learner on a release: exact if the law is known, else on held-out users."""
     model = learned_from(case, people, mechanism, outcome)
     return 1.0 - cast(float, measured(predict(people, model, None), "zero_one").error_rate)  # 0-1 loss has one
 
 
 NAME = "comparison-paid"
-EPSILON, EPSILONS = "mechanism.target_epsilon", (0.5, 2.0)
+EPSILONS = (0.5, 2.0)
 CHOOSING = 3
-"""Replicates whose true labels choose for the free way, and for a rehearsal; all others are reported."""
+"""How many replicates come first, whose true labels make free choices and rehearsals; all later ones are reported."""
 USERS = 3_000
+"""Users of a panel at most, but for data sets of a fixed number."""
 LAW = "synthetic"
-"""The panel whose law is public: a rehearsal looks at it."""
+"""The panel whose law is public, so that rehearsals can be made on it."""
 DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
 CHOICES = (DEFAULT, PAID, FREE)
 
 
 def main(frame: Frame, replicates: int = 8) -> list[Path]:
-    """Compares the mechanisms with every choice paid for; returns the files written.
+    """Compares the mechanisms with every choice paid for; returns the files of two tables and two figures.
 
-    They are the rows, the table of all points, and one figure each with paid and with free choices.
+    The tables have all points, and what each mechanism's choice costs. One figure has paid choices, one free choices.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point; those that choose count, too.
+        frame: where the study runs and writes. replicates: of each point, with the `CHOOSING` that choose.
     """
     count = CHOOSING + 2 if frame.small else replicates
-    panels = REDUCED if frame.small else CHANGES
     bases = {}
-    for panel, changes in panels.items():
-        base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
-        users = getattr(base.population, "users", None)  # data sets have as many as they have
+    for panel, changes in (REDUCED if frame.small else CHANGES).items():
+        base = comparison_base(NAME, panel, changes)
+        users = getattr(base.population, "users", None)  # None for data sets of a fixed number of users
         bases[panel] = base.replace(**{"population.users": min(users, USERS)}) if users else base
     tables = {panel: every(base, frame, count) for panel, base in bases.items()}
-    rehearsal = freely(tables[LAW])  # on the panel whose law is public, so that it costs nothing on the others
-    rows = pd.concat(
-        [
-            chosen_rows(base, tables[panel], rehearsal, frame, count).assign(panel=panel)
-            for panel, base in bases.items()
-        ],
-        ignore_index=True,
-    )
+    rehearsal = freely(tables[LAW])  # on the panel whose law is public, so that it costs no ε on other panels
+    parts = [chosen_rows(bases[panel], tables[panel], rehearsal, frame, count).assign(panel=panel) for panel in bases]
+    rows = pd.concat(parts, ignore_index=True)
     frame.rows(rows, study=NAME, choosing=CHOOSING, replicates=count, mean_runs=MEAN_RUNS, users=USERS)
     table = points(rows)
-    files = [frame.table("table.csv", table), frame.table("prices.csv", prices(rows))]
-    for choice, file in ((PAID, "paid.png"), (FREE, "free.png")):
-        files.append(_drawn(table[table["choice"] == choice], choice, frame.out / file))
-    return files
+    return [
+        frame.table("table.csv", table),
+        frame.table("prices.csv", prices(rows)),
+        _drawn(table, PAID, frame.path("paid.png")),
+        _drawn(table, FREE, frame.path("free.png")),
+    ]
 
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
-    """A line for each option of every mechanism in every replicate, run at the whole ε.
+    """A row for each mechanism, ε, replicate and option, run at the whole ε as if the choice cost none.
 
-    The replicates that choose have all options; the others those that are reported, and those that released labels
-    judge.
+    The replicates that choose are run with all options, and later ones with all that may be reported.
     """
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
-    first = _options_run(base, frame, range(CHOOSING), dict.fromkeys(points))
-    free, wanted = freely(first), dict[MechanismPoint, tuple[str, ...] | None]()
+    first = run_points(tried, base, frame, range(CHOOSING), dict.fromkeys(points))
+    free, wanted = freely(first), dict[MechanismPoint, Options]()
     for point in points:
-        # a curator's choice needs the default and the free option alone; its paid one is run by `selected`
+        # a curator's default and free choice are enough here; `selected` runs the paid choice
         usual = next(iter(options(base, *point)))
-        curated = way(point.mechanism) == CURATED
-        wanted[point] = tuple(dict.fromkeys((usual, free[point]))) if curated else None
-    return pd.concat([first, _options_run(base, frame, range(CHOOSING, count), wanted)], ignore_index=True)
-
-
-def _options_run(
-    base: Scenario, frame: Frame, replicates: range, wanted: dict[MechanismPoint, tuple[str, ...] | None]
-) -> pd.DataFrame:
-    """A line for each option of each mechanism at its ε in some replicates; `wanted`: the options, None for all of
-    them.
-    """
-    runs = [(replicate, point) for replicate in replicates for point in wanted]
-    trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in wanted}
-    tasks = [(trees[point], point.mechanism, replicate, frame.data_dir, wanted[point]) for replicate, point in runs]
-    return with_points([point for _, point in runs], frame.each(tried, tasks))
+        wanted[point] = tuple(dict.fromkeys((usual, free[point]))) if way(point.mechanism) == CURATED else None
+    return pd.concat([first, run_points(tried, base, frame, range(CHOOSING, count), wanted)], ignore_index=True)
 
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
-    """The free choice of each mechanism at each ε: the option with the largest mean accuracy in the replicates that
-    choose.
-    """
-    choosing, keys = rows[rows["replicate"] < CHOOSING], ["mechanism", EPSILON]
-    mean = choosing.groupby([*keys, "option"], sort=False, as_index=False)["accuracy"].mean()
-    best = mean.loc[mean.groupby(keys, sort=False)["accuracy"].idxmax()]
-    return {MechanismPoint(line["mechanism"], line[EPSILON]): line["option"] for line in best.to_dict("records")}
+    """The free choice for each mechanism and ε: the option of largest mean accuracy in the replicates that choose."""
+    return chosen(rows[rows["replicate"] < CHOOSING], "option")
 
 
 def chosen_rows(
     base: Scenario, rows: pd.DataFrame, rehearsal: dict[MechanismPoint, str], frame: Frame, count: int
 ) -> pd.DataFrame:
-    """A row for each reported replicate of each mechanism, and each way to choose; `rehearsal`: the best options on the
-    public law.
+    """A row for each mechanism, ε, reported replicate, and choice: none, free or paid.
+
+    Args:
+        base: scenario of the panel. rows: of all options (`every`). rehearsal: the best options on the public law.
+        frame: runs private selections. count: number of replicates, with those that choose.
     """
     free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
     lines: list[dict[str, Any]] = []
@@ -227,7 +209,7 @@ def chosen_rows(
         default = part["option"].iloc[0]
         for choice, option in ((DEFAULT, default), (FREE, favourite)):
             lines += _reported(part[part["option"] == option], point | {"choice": choice})
-        # the paid choice: by released labels in each replicate, by the rehearsal for all, or by a private selection
+        # the paid choice: by released labels in each replicate, by the rehearsal, or by a private selection in each
         paid = point | {"choice": PAID}
         if way(name) == RELEASED:
             lines += _reported(part.loc[part.groupby("replicate")["shown"].idxmax()], paid)
@@ -236,30 +218,27 @@ def chosen_rows(
             option = rehearsed if rehearsed in set(part["option"]) else default
             lines += _reported(part[part["option"] == option], paid)
         else:
-            # the winners of private selections in all reported replicates; the price of each is at most ε
+            # each private selection costs at most ε
             variants = options(base, name, epsilon)
             plan, names = planned(tuple(variants.values()), epsilon, MEAN_RUNS, frame.data_dir), list(variants)
             tasks = [(plan, replicate, frame.data_dir) for replicate in range(CHOOSING, count)]
-            for line in frame.each(selected, tasks):
-                columns = {key: line[key] for key in ("replicate", "accuracy", "epsilon_upper")}
-                lines.append(paid | {"option": names[line["place"]], **columns})
+            winners = pd.DataFrame(frame.each(selected, tasks))
+            lines += _reported(winners.assign(option=[names[index] for index in winners["index"]]), paid)
     return pd.DataFrame(lines)
 
 
 def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
-    """The rows of the study at one point, one for each replicate in `part`: `point` with replicate, option, accuracy
-    and ε.
-    """
+    """For each row of `part` the columns of `point`, and the row's replicate, option, accuracy and ε."""
     columns = ["replicate", "option", "accuracy", "epsilon_upper"]
     lines = part[columns].itertuples(index=False, name=None)
     return [point | dict(zip(columns, line, strict=True)) for line in lines]
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each panel, ε, mechanism and way to choose.
+    """A row for each panel, ε, mechanism and choice, with the mean accuracy and its 95% interval.
 
-    Besides the mean accuracy with its interval: its place among all mechanisms, and how much less it is than that of
-    the free choice (`price`), replicate by replicate. Intervals of prices hold together with 95%: Bonferroni over all.
+    `place` is the rank of the accuracy among all mechanisms. `price` is the accuracy of the free choice minus this one,
+    replicate by replicate. All intervals of prices hold together with 95%: Bonferroni's correction.
     """
     keys, lines = ["panel", EPSILON, "mechanism"], list[dict[str, Any]]()
     cells = rows.groupby(keys, sort=False).ngroups
@@ -267,11 +246,9 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
         wide = part.pivot(index="replicate", columns="choice", values="accuracy")
         for choice in CHOICES:
             used, mean = part[part["choice"] == choice], mean_interval(wide[choice])
-            gap = mean_interval(wide[FREE] - wide[choice], 1.0 - (1.0 - CONFIDENCE) / (2 * cells))
+            gap = mean_interval(wide[FREE] - wide[choice], joint_confidence(2 * cells))
             line = dict(zip(keys, point, strict=True)) | {"choice": choice, "way": used["way"].iloc[0]}
-            line |= {"replicates": mean.replicates, "accuracy": mean.value}
-            line |= {"accuracy_low": mean.low, "accuracy_high": mean.high}
-            line |= {"price": gap.value, "price_low": gap.low, "price_high": gap.high}
+            line |= {"replicates": mean.replicates} | with_ends("accuracy", mean) | with_ends("price", gap)
             lines.append(line | {"epsilon_upper": used["epsilon_upper"].max()})
     table = pd.DataFrame(lines)
     table["place"] = table.groupby(["panel", EPSILON, "choice"])["accuracy"].rank(ascending=False, method="min")
@@ -279,32 +256,33 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def prices(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each mechanism: what the paid choice costs against the free one, and gains over none.
+    """A row for each mechanism: the accuracy that the paid choice costs against the free one, and gains over no choice.
 
-    Both are means over all panels and ε, replicate by replicate. Their intervals hold together with 95%: Bonferroni.
+    In each replicate both are means over panels and ε. All intervals hold together with 95%: Bonferroni's correction.
     """
-    keys, lines = ["panel", EPSILON, "mechanism", "replicate"], list[dict[str, Any]]()
-    wide = rows.pivot(index=keys, columns="choice", values="accuracy")
+    lines = list[dict[str, Any]]()
+    wide = rows.pivot(index=["panel", EPSILON, "mechanism", "replicate"], columns="choice", values="accuracy")
     each = pd.DataFrame({"price": wide[FREE] - wide[PAID], "gain": wide[PAID] - wide[DEFAULT]})
     mean = each.groupby(level=["mechanism", "replicate"]).mean()
     for name in dict.fromkeys(rows["mechanism"]):
         line: dict[str, Any] = {"mechanism": name, "way": way(name)}
         for column in ("price", "gain"):
-            mean_of = mean_interval(mean.loc[name][column], 1.0 - (1.0 - CONFIDENCE) / (2 * len(MECHANISMS)))
-            line |= {column: mean_of.value, f"{column}_low": mean_of.low, f"{column}_high": mean_of.high}
-        lines.append(line | {"replicates": mean_of.replicates})
+            interval = mean_interval(mean.loc[name][column], joint_confidence(2 * len(MECHANISMS)))
+            line |= with_ends(column, interval)
+        lines.append(line | {"replicates": interval.replicates})
     return pd.DataFrame(lines)
 
 
 def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
-    """The figure of one way to choose."""
+    """Draws the accuracy against ε under one choice; table: the points of all choices."""
+    drawn = table[table["choice"] == choice]
     choices = {
         PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",
         FREE: f"Choices look at true labels of {CHOOSING} other replicates, which no ε counts.",
     }[choice]
-    bands = f"Bands: 95% intervals over {table['replicates'].min()} replicates"
+    bands = f"Bands: 95% intervals over {drawn['replicates'].min()} replicates"
     note = f"{choices} {bands}; label adjacency, the learner's view."
-    plot_by_trust(accuracy_panels(table), TRUST, path, f"Every mechanism, {choice}", note)
+    plot_by_trust(accuracy_panels(drawn), TRUST, path, f"Every mechanism, {choice}", note)
     return path
 
 

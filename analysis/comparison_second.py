@@ -1,9 +1,9 @@
 """The second comparison: every mechanism at equal ε with the best of its learners, and which of them leads where.
 
-Run as `python -m analysis.comparison_second --data-dir DIR`; interrupted, it goes on where it stopped.
+Run as `python -m analysis.comparison_second --data-dir DIR`; a run that was stopped goes on where it stopped.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -13,10 +13,10 @@ import pandas as pd
 
 from analysis.comparison.__main__ import HISTOGRAM, PANELS, PLR, TWO_CLASSES, model_rows
 from analysis.comparison.__main__ import TRUST as FIRST_TRUST
-from analysis.study import ROOT, Frame, command, curves, means
-from p2p_sim import Scenario, load_scenario
+from analysis.study import EPSILON, Frame, command, comparison_base, curves, joint_confidence, means
+from p2p_sim import Scenario
 from p2p_sim.figures import Panel, plot_by_trust
-from p2p_sim.measures import HIGH, LOW, mean_interval
+from p2p_sim.measures import mean_interval
 from p2p_sim.privacy import PrivacyBound
 from p2p_sim.replicate import Replicate, account, exchange
 from p2p_sim.replicate.learn import learn
@@ -48,11 +48,11 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 }
 """The mechanisms by name, and their tables in a scenario without ε."""
 SEVERAL: dict[str, dict[str, Any]] = {f"ask {k}": {"kind": "label_exchange", "peers": k} for k in (3, 5)}
-"""Exchanges in which users ask several peers, compared where choices are paid for."""
+"""Exchanges in which users ask several peers, which `analysis.comparison_paid` compares too."""
 _LAW, _SOFT = (PLAIN, FORWARD, COMBINED, TREES), (PLAIN, MULTINOMIAL)
 _CANDIDATES = {
     "label exchange": _LAW,
-    **dict.fromkeys(SEVERAL, (PLAIN,)),  # a majority has no law of noise on one label, which others correct for
+    **dict.fromkeys(SEVERAL, (PLAIN,)),  # other learners need the law of the noise on one label, which no majority has
     "randomised response": _LAW,
     "RRWithPrior, two stages": (PLAIN, FORWARD),
     "randomised response, shuffled": _LAW,
@@ -60,34 +60,39 @@ _CANDIDATES = {
     "noise shares": _SOFT,
     "noisy aggregates": _SOFT,
 }
-Task = tuple[dict[str, Any], int, Path | None, tuple[str, ...], bool]
-"""The tree of a scenario, the replicate, where data files are, the learners, and whether ε is to be computed."""
-Line = dict[str, Any]
 
 
 class MechanismPoint(NamedTuple):
-    """A mechanism at a target ε."""
+    """A mechanism, by its name, at a target ε."""
 
     mechanism: str
     epsilon: float
 
 
+Line = dict[str, Any]
+Options = tuple[str, ...] | None
+"""Names of learners, or of other options of a mechanism; None: all options."""
+Task = tuple[dict[str, Any], MechanismPoint, int, Path | None, Options]
+"""The tree of a scenario with the mechanism at its ε, the two alone, the replicate, the folder of data files, and the
+options to run."""
+
+
 def table_of(point: MechanismPoint) -> dict[str, Any]:
-    """The mechanism's table in a scenario, its noise chosen for ε."""
+    """The mechanism's table in a scenario, with ε as its target."""
     return {**(MECHANISMS | SEVERAL)[point.mechanism], "target_epsilon": point.epsilon}
 
 
 def candidates(mechanism: str, classes: int) -> tuple[str, ...]:
-    """The learners to choose from: those that take what the mechanism releases; trees for two classes only."""
+    """The learners that can learn from what a mechanism releases; boosted trees only for two classes."""
     return tuple(name for name in _CANDIDATES.get(mechanism, (PLAIN,)) if classes == 2 or name != TREES)
 
 
-def learned(task: Task) -> list[Line]:
-    """A line for each learner on one release: its accuracy, and that of the same learner without privacy.
+def learned(task: Task, accounted: bool) -> list[Line]:
+    """A row for each learner of the task on one release: its accuracy with and without privacy.
 
-    Lines have ε of the worst cluster, δ and who is trusted where the task asks for them.
+    accounted: whether rows also have the ε of the worst cluster, δ, and who must be trusted.
     """
-    tree, replicate, data_dir, names, accounted = task
+    tree, _, replicate, data_dir, names = task
     case = Replicate(Scenario.from_tree(tree), replicate, data_dir)
     run = exchange(case)
     people, mechanism, outcome = run.population, run.mechanism, run.outcome
@@ -96,21 +101,21 @@ def learned(task: Task) -> list[Line]:
         bound = cast(PrivacyBound, account(case, people, mechanism, outcome).statements["epsilon_upper"])
         common |= {"epsilon_upper": bound.epsilon_upper, "delta": bound.delta, "trust": mechanism.trust}
     lines = []
-    for name in names:
-        scenario = case.scenario.replace(learner=LEARNERS[name])
-        risk = learn(replace(case, scenario=scenario), people, mechanism, outcome).risk
-        # labels are classes, so that every learner has an error rate
+    for name in names or LEARNERS:
+        taught = replace(case, scenario=case.scenario.replace(learner=LEARNERS[name]))
+        risk = learn(taught, people, mechanism, outcome).risk
+        # labels are classes here, so that every learner has an error rate
         accuracy, reference = (1.0 - cast(float, rate) for rate in (risk.error_rate, risk.nonprivate_error_rate))
         lines.append(common | {"learner": name, "accuracy": accuracy, "nonprivate_accuracy": reference})
     return lines
 
 
 NAME = "comparison-second"
-EPSILON, EPSILONS = "mechanism.target_epsilon", (0.5, 1.0, 2.0, 4.0)
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
 CHOOSING = 3
-"""Replicates that choose learners and name leaders; all others are reported."""
+"""How many replicates come first and serve to choose learners and name leaders; all later ones are reported."""
 USERS = 8_000
-"""Users of MNIST and Adult, drawn anew in each replicate."""
+"""Users of MNIST and of Adult, sampled in each replicate."""
 CHANGES: dict[str, dict[str, Any]] = {
     "digits": {},
     "mnist": {
@@ -138,28 +143,28 @@ REDUCED: dict[str, dict[str, Any]] = {
         "clusters": {"kind": "given"},
     },
 }
-"""What a test changes in scenarios/comparison.toml, at ε = 1."""
+"""Panels of a test, which has ε = 1 alone, and what they change in scenarios/comparison.toml."""
 _NOBODY, _CURATOR = "trust nobody", "trust a curator with all labels"
 TRUST = FIRST_TRUST | {
     _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
     _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
-"""Who sees true labels, or noisy ones with their owner, and must not tell."""
+"""Mechanisms by whom users must trust: those who see true labels, or noisy labels with their owners."""
 ALL, OWN = "all", "its own"
+"""The group of all mechanisms, and the learner of a mechanism that releases a model."""
 WHOLE = ("DP-SGD", "LabelDP-Pro")
-"""Mechanisms that release a model: there is no learner to choose."""
-CONFIDENCE = 0.95
+"""Mechanisms that release a model, so that there is no learner to choose."""
 LEADS, BEHIND, OPEN = "leads", "is behind", "not settled"
 KEYS = ("mechanism", EPSILON)
 
 
 def main(frame: Frame, replicates: int = 9) -> list[Path]:
-    """Compares the mechanisms, each with the best of its learners; returns the files written.
+    """Compares the mechanisms, each with the best of its learners; returns the files of the figure and of two tables.
 
-    They are the figure, the table of all points, and the leaders' differences to their rivals.
+    The tables have all points, and the differences between leaders and their rivals.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point; those that choose count, too.
+        frame: where the study runs and writes. replicates: of each point, with the `CHOOSING` that choose.
     """
     count = CHOOSING + 2 if frame.small else replicates
     changes = REDUCED if frame.small else CHANGES
@@ -175,37 +180,33 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
         f"intervals over {table['replicates'].min()} other replicates. δ = 1e-6 for exchange, shuffler, DP-SGD, "
         "LabelDP-Pro and PATE, pure ε elsewhere; ε is for the learner's view of one label."
     )
-    figure = frame.out / f"{NAME}.png"
+    figure = frame.path(f"{NAME}.png")
     plot_by_trust(accuracy_panels(table), TRUST, figure, "Every mechanism with the best of its learners", note)
     return [figure, *written]
 
 
 def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
-    """Accuracy against ε, a panel for each value of the column `panel`."""
-    panels = []
-    for name, part in table.groupby("panel", sort=False):
-        lines = curves(part, EPSILON, "accuracy", "mechanism")
-        panels.append(Panel("target ε", "accuracy", lines, log_y=False, title=PANELS[str(name)]))
-    return panels
+    """Panels of accuracy against ε, one for each value of the column `panel`."""
+    parts = {str(name): part for name, part in table.groupby("panel", sort=False)}
+    return [
+        Panel("target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[name])
+        for name, part in parts.items()
+    ]
 
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
-    """All runs of a panel, a line for each mechanism, ε, replicate and learner.
+    """All runs of a panel, a row for each mechanism, ε, replicate and learner.
 
-    The first replicates have all learners, the others the chosen one (`chosen`) and the plain one.
+    The replicates that choose are run with all learners, and later ones with the chosen learner and the plain one.
     """
-    changes = (REDUCED if frame.small else CHANGES)[panel]
-    base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+    base = comparison_base(NAME, panel, (REDUCED if frame.small else CHANGES)[panel])
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     classes = 2 if panel in TWO_CLASSES else 10
-    # the replicates that choose
-    first = _runs(
-        base, frame, range(CHOOSING), {point: candidates(point.mechanism, classes) for point in points}, accounted=False
-    )
+    every = {point: candidates(point.mechanism, classes) for point in points}
+    first = run_points(partial(learned, accounted=False), base, frame, range(CHOOSING), every)
     best = chosen(first)
-    # all others
     reported = {point: tuple(dict.fromkeys((best[point], PLAIN))) for point in points}
-    later = _runs(base, frame, range(CHOOSING, replicates), reported, accounted=True)
+    later = run_points(partial(learned, accounted=True), base, frame, range(CHOOSING, replicates), reported)
     rows = pd.concat([first, later], ignore_index=True)
     rows["chosen"] = [best[point] == learner for point, learner in zip(_points_of(rows), rows["learner"], strict=True)]
     rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
@@ -215,27 +216,31 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     return rows.assign(reported=rows["replicate"] >= CHOOSING)
 
 
-def _runs(
-    base: Scenario, frame: Frame, replicates: range, learners: dict[MechanismPoint, tuple[str, ...]], *, accounted: bool
-) -> pd.DataFrame:
-    """Runs of some replicates, a line for each of the learners of each mechanism and ε."""
-    runs = [(replicate, point) for replicate in replicates for point in learners]
-    trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in learners}
-    tasks = [(trees[point], replicate, frame.data_dir, learners[point], accounted) for replicate, point in runs]
-    return with_points([point for _, point in runs], frame.each(learned, tasks))
+def run_points(
+    function: Callable[[Task], list[Line]], base: Scenario, frame: Frame, replicates: range,
+    options: Mapping[MechanismPoint, Options],
+) -> pd.DataFrame:  # fmt: skip
+    """The rows that a function returns for each mechanism and ε in some replicates, with columns of mechanism and ε.
 
-
-def with_points(points: list[MechanismPoint], parts: list[list[Line]]) -> pd.DataFrame:
-    """Rows with the mechanism and ε of the run that each line is of."""
+    Args:
+        function: of a task. base: the panel's scenario, whose mechanism is replaced. frame: runs the tasks.
+        replicates: which ones are run. options: those to be run of each mechanism at its ε.
+    """
+    runs = [(replicate, point) for replicate in replicates for point in options]
+    trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in options}
+    tasks = [(trees[point], point, replicate, frame.data_dir, options[point]) for replicate, point in runs]
     return pd.DataFrame(
         {"mechanism": point.mechanism, EPSILON: point.epsilon, **line}
-        for point, part in zip(points, parts, strict=True)
+        for (_, point), part in zip(runs, frame.each(function, tasks), strict=True)
         for line in part
     )
 
 
 def _whole_models(base: Scenario, frame: Frame, replicates: int, histogram: bool) -> pd.DataFrame:
-    """A row for each private model of two classes, for which there is no learner to choose, in each replicate."""
+    """A row for each mechanism that releases a model for two classes, each ε and each replicate; no learner is chosen.
+
+    histogram: whether the model that needs a known law is among them.
+    """
     tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
     tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
     parts = frame.each(partial(model_rows, histogram=histogram), tasks)
@@ -243,34 +248,37 @@ def _whole_models(base: Scenario, frame: Frame, replicates: int, histogram: bool
     return rows.assign(accuracy=1.0 - rows["error_rate"]).drop(columns=["error_rate", "scenario"])
 
 
-def chosen(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
-    """The learner with the largest mean accuracy for each mechanism and ε; of equally good ones the first."""
-    mean = rows.groupby([*KEYS, "learner"], sort=False, as_index=False)["accuracy"].mean()
+def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, str]:
+    """The learner with the largest mean accuracy for each mechanism and ε, and the first of several that are equal.
+
+    option: the column of learners, or of other options.
+    """
+    mean = rows.groupby([*KEYS, option], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
-    return dict(zip(_points_of(best), best["learner"], strict=True))
+    return dict(zip(_points_of(best), best[option], strict=True))
 
 
 def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The leader of each panel, ε and group of trust, held against each other mechanism of the group.
+    """The leader of each panel, ε and group of trust, compared with each other mechanism of the group.
 
-    The replicates that choose name the leader; the difference of accuracies is that of the others, replicate by
-    replicate. Intervals have together the confidence of 95%: Bonferroni over all different comparisons.
+    The leader is best in the replicates that choose. Differences of accuracy are taken in each later replicate. All
+    intervals hold together with 95%: Bonferroni's correction for the number of different comparisons.
     """
     lines = [{"panel": panel, **line} for panel, part in rows.items() for line in _against(part)]
     comparisons = len({(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines})
     for line in lines:
-        gap = mean_interval(line.pop("each"), 1.0 - (1.0 - CONFIDENCE) / comparisons)
+        gap = mean_interval(line.pop("each"), joint_confidence(comparisons))
         line |= {"difference": gap.value, "low": gap.low, "high": gap.high, "replicates": gap.replicates}
         line["verdict"] = LEADS if gap.low > 0.0 else BEHIND if gap.high < 0.0 else OPEN
     return pd.DataFrame(lines).assign(comparisons=comparisons)
 
 
 def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The leader and each of its rivals at each ε and in each group of trust, with their differences in all reported
-    replicates.
+    """A row for each rival of the leader at each ε and in each group of trust.
+
+    `each` is the array of the leader's accuracy minus the rival's in the reported replicates.
     """
-    used = rows[rows["chosen"]]
-    for epsilon, part in used.groupby(EPSILON):
+    for epsilon, part in rows[rows["chosen"]].groupby(EPSILON):
         cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")
         choosing, reported = cells.query("not reported").mean(), cells.query("reported")
         for group, names in {**TRUST, ALL: tuple(map(str, cells))}.items():
@@ -285,7 +293,7 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A line for each mechanism and ε of the reported replicates, with what its learner gains over the plain one."""
+    """A row for each mechanism and ε: means over the reported replicates, and its learner's gain over the plain one."""
     later = rows[rows["reported"]]
     used = later[later["chosen"]]
     plain = later[later["learner"] == PLAIN].set_index([*KEYS, "replicate"])["accuracy"]
@@ -293,7 +301,7 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
     used = used.assign(gain=used["accuracy"] - before)
     fixed = used.drop_duplicates(list(KEYS))[[*KEYS, "learner", "delta", "trust"]]
     accuracy = means(used, KEYS, "accuracy", ("epsilon_upper",))
-    gain = means(used, KEYS, "gain", ())[[*KEYS, "gain", "gain" + LOW, "gain" + HIGH]]
+    gain = means(used, KEYS, "gain").drop(columns="replicates")
     return fixed.merge(accuracy, on=list(KEYS)).merge(gain, on=list(KEYS))
 
 

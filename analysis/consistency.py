@@ -1,6 +1,6 @@
-"""Private rules that are consistent for every law, measured: `python -m analysis.consistency`.
+"""How fast the excess risk of private rules falls that are consistent for every law: `python -m analysis.consistency`.
 
-Every number comes from a stream named by study, law, n and replicate; running again gives the same rows.
+Each random stream is named by law, n and replicate, so that another run gives the same rows.
 """
 
 import math
@@ -34,7 +34,7 @@ from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, epsilons
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 REPLICATES, FEWER = 60, 20
-"""Replicates a point, and for n above 100,000."""
+"""Replicates of each point, for n up to 100,000 and above."""
 CLASSIFIERS: dict[str, ProductLaw] = {
     "smooth, d = 1": ProductLaw(Sine(2), 1),
     "oscillating, d = 1": ProductLaw(Sine(32), 1),
@@ -48,13 +48,17 @@ NONPRIVATE, EXCHANGE = "histogram, not private", "label exchange in cells, (1, n
 VOTES = "PCL, (1, 0)"
 DENSITY, RAW = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
 THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
+"""The rule that learns a threshold, and its numbers of points with and without labels."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One measurement of a private rule on a law at some n, in one replicate.
+    """The value that one rule attains in one replicate of a study, on one law at one n.
 
-    epsilon_upper: of one example, or of one label for the exchange.
+    Attributes:
+        method: name of the rule. value: excess error, half-L1 distance, or error of a threshold, by study.
+        epsilon_upper, delta: of one example; of one label if the rule is the exchange.
+        flip_prob, smallest_cell: of the exchange; NaN and 0 for other rules.
     """
 
     study: str
@@ -70,22 +74,21 @@ class Measurement:
 
 
 class Classified(NamedTuple):
-    """One replicate of the histogram rules: its measurements, and the sizes of the exchange's clusters, ascending."""
+    """Measurements of the histogram rules in one replicate, and the sizes of the exchange's clusters, ascending."""
 
     rows: list[Measurement]
     sizes: list[int]
 
 
 def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
-    """Measures how excess risk falls as n grows, by rule and law; writes rows, manifest, table and figures, returns the
-    files.
+    """Measures how the excess risk of each rule falls with n on each law; returns the files of two figures and a table.
 
     Args:
         frame: where the study runs and writes. sizes: values of n. replicates: of each point; None: as published.
     """
     tasks = [
         (study, law, n, replicates or (REPLICATES if n <= 100_000 else FEWER))
-        for n in sorted(sizes, reverse=True)  # the longest first
+        for n in sorted(sizes, reverse=True)  # the longest tasks first
         for study, laws in (("excess error", CLASSIFIERS), ("half-L1", DENSITIES))
         for law in laws
     ]
@@ -95,11 +98,11 @@ def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = 
     laws = {name: repr(law) for name, law in CLASSIFIERS.items()}
     frame.rows(rows, name=NAME, seed=SEED, epsilon=EPSILON, sizes=list(sizes), rows=len(rows), laws=laws)
     points = means(rows, ("study", "law", "n", "method"), "value", ("epsilon_upper", "delta", "flip_prob"))
-    return [*_figures(points, frame.out), frame.table("table.csv", points)]
+    return [*_figures(points, frame), frame.table("table.csv", points)]
 
 
 def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
-    """The measurements of one law at one n, of all replicates."""
+    """All measurements of one task: a study, a law, n, and the number of replicates."""
     study, law, n, replicates = task
     if study == "threshold":
         return [_threshold_row(n, replicate) for replicate in range(replicates)]
@@ -109,22 +112,21 @@ def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
 
 
 def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
-    """All replicates of the histogram rules under one law at one n."""
-    # α for clusters so small that a cell is smaller with probability 1e-7
+    """The measurements of the histogram rules on one law at one n, in all replicates."""
+    # α is chosen for clusters of a size that a cell falls short of with probability at most 1e-7
     dimension = CLASSIFIERS[law].dimension
     smallest = max(2, int(binom.ppf(1e-7, n, even_side(n, dimension) ** dimension)))
     flip_prob = calibrate_flip_prob([smallest], 2, 1.0, EPSILON, n**-2.0)
     runs = [_classified(law, n, replicate, flip_prob) for replicate in range(replicates)]
     # ε of the exchange is that of the worst cluster of all replicates
-    sizes = sorted({size for run in runs for size in run.sizes})
-    exchanges = [LabelExchange(size, flip_prob, 1.0) for size in sizes]
+    exchanges = [LabelExchange(size, flip_prob, 1.0) for size in sorted({size for run in runs for size in run.sizes})]
     epsilon = max(bound.epsilon_upper for bound in epsilons(exchanges, n**-2.0))
     rows = [row for run in runs for row in run.rows]
     return [replace(row, epsilon_upper=epsilon) if row.method == EXCHANGE else row for row in rows]
 
 
 def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
-    """One replicate of the histogram rules; ε of the exchange is filled in later."""
+    """The measurements of one replicate of the histogram rules, with an infinite ε for the exchange."""
     law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")
@@ -136,18 +138,17 @@ def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classifi
         # the rule is constant on cells, so that its excess error under the law is an exact sum over them
         edges = cast(Cubes, model.fit(points, labels).partition_).edges()
         value = law.excess_error(edges, model.predict(box_centres(edges, law.dimension)))
-        epsilon = EPSILON if method == VOTES else math.inf
-        rows.append(
-            Measurement(
-                "excess error", name, n, replicate, method=method, value=value, epsilon_upper=epsilon, delta=0.0
-            )
-        )
+        rows.append(Measurement(
+            "excess error", name, n, replicate, method=method, value=value,
+            epsilon_upper=EPSILON if method == VOTES else math.inf, delta=0.0,
+        ))  # fmt: skip
     sizes = exchange.sizes_.tolist()
     rows[-1] = replace(rows[-1], delta=n**-2.0, flip_prob=flip_prob, smallest_cell=sizes[0])
     return Classified(rows, sizes)
 
 
 def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
+    """The measurements of one replicate of the density estimates on one law."""
     law, streams = DENSITIES[name], Streams(SEED, replicate)
     points = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")
@@ -157,7 +158,7 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
         RAW: PCDE(EPSILON, normalise=False, random_state=seed),
     }
     for method, model in models.items():
-        with warnings.catch_warnings(action="ignore"):  # at small n no cell passes the threshold
+        with warnings.catch_warnings(action="ignore"):  # at small n no cell passes the threshold, which is no fault
             model.fit(points)
         value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
         epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
@@ -165,14 +166,17 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
 
 
 def _threshold_row(n: int, replicate: int) -> Measurement:
-    """Error of a threshold learned from few labels and n points without any; x is N(0, 1), y = 1 from 0 on."""
+    """The error of a threshold that is learned from few labelled points and n points without labels.
+
+    The law: x is N(0, 1), and y = 1 if x >= 0.
+    """
     streams = Streams(SEED, replicate)
     rng = streams.generator(f"threshold {n}")
     points = rng.standard_normal((LABELLED, 1))
     learner = SemiSupervised(epsilon=EPSILON, random_state=streams.integer_seed(f"noise threshold {n}"))
     learner.fit(points, points[:, 0] >= 0.0, rng.standard_normal((n, 1)))
     net = cast(HalfSpaceNet, learner.net_)  # the default, here of half-lines
-    # the rule and the truth differ between 0 and the threshold learned, which N(0, 1) hits with this probability
+    # the learned rule is wrong between 0 and the learned threshold: the probability of this interval under N(0, 1)
     error = abs(float(ndtr(net.cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
     return Measurement(
@@ -181,8 +185,8 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
     )  # fmt: skip
 
 
-def _figures(points: pd.DataFrame, out: Path) -> list[Path]:
-    # a note for a whole study, or for one with fewer replicates
+def _figures(points: pd.DataFrame, frame: Frame) -> list[Path]:
+    """Draws a figure of the classifiers and one of the densities, with a panel for each law."""
     count = f"{REPLICATES} replicates a point ({FEWER} above n = 100,000), bands: 95% t-intervals. "
     if points["replicates"].max() < REPLICATES:
         count = f"At most {points['replicates'].max()} replicates a point, bands: 95% t-intervals. "
@@ -193,14 +197,11 @@ def _figures(points: pd.DataFrame, out: Path) -> list[Path]:
         ("half-L1", DENSITIES, "Half-L1 distance of private density estimates",
          "δ = n^-2. Without normalising, the estimate does not integrate to 1."),
     ):  # fmt: skip
-        panels = []
-        for law in laws:
-            part = points[(points["study"] == study) & (points["law"] == law)]
-            lines = curves(part, "n", "value", "method", (NONPRIVATE,))
-            panels.append(Panel("n", study, lines, title=law))
-        path = out / f"{study.replace(' ', '-').lower()}.png"
-        plot_study(panels, path, title, count + note)
-        paths.append(path)
+        parts = {law: points[(points["study"] == study) & (points["law"] == law)] for law in laws}
+        lines = {law: curves(part, "n", "value", "method", (NONPRIVATE,)) for law, part in parts.items()}
+        panels = [Panel("n", study, lines[law], title=law) for law in laws]
+        name = f"{study.replace(' ', '-').lower()}.png"
+        paths.append(frame.figure(plot_study, panels, name, title, count + note))
     return paths
 
 

@@ -1,24 +1,24 @@
-"""LabelDP-Pro's table and PATE's direction at reduced size: what is claimed, what is measured here, and the verdict.
+"""Claims of the papers on LabelDP-Pro and PATE at reduced size: what they claim, what is measured here, and a verdict.
 
-Run as `python -m analysis.curators --data-dir DIR`; interrupted, it goes on where it stopped. Some ten CPU minutes.
+Run as `python -m analysis.curators --data-dir DIR`; some ten CPU minutes. A run that was stopped goes on where it
+stopped.
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import Frame, command, curves
+from analysis.study import EPSILON, Frame, command, curves, fewest
 from p2p_sim.figures import Panel, plot_panels
 from p2p_sim.measures import mean_interval
 
 NAME = "curators"
-EPSILON = "mechanism.target_epsilon"
 PRO, DP_SGD, PATE, RESPONSE, ALIBI = "LabelDP-Pro", "DP-SGD", "PATE", "randomised response", "ALIBI"
 PANELS = {"mnist": "50 components", "pixels": "pixels"}
 REDUCED = (
     'population={kind="digits",task="classes"}', 'clusters={kind="kmeans",count=4,min_size=36}', "replicates=2",
 )  # fmt: skip
-"""What a test changes."""
+"""What a test changes: digits instead of MNIST, four clusters, and two replicates."""
 EPSILONS = (0.2, 0.5, 1.0, 2.0)
 PRINTED = {
     PRO: (0.929, 0.941, 0.943, 0.954),
@@ -28,38 +28,39 @@ PRINTED = {
 }
 """Accuracies on MNIST at `EPSILONS` in Table 5 of the LabelDP-Pro paper."""
 LEADS = ((PATE, ALIBI, 0.2),)
-"""Who is ahead of whom at which ε, without a figure: PATE-FM at 0.18 is ahead of ALIBI at 1 on CIFAR-10."""
+"""Claims without a number: the first mechanism is ahead of the second at this ε. By its paper, PATE-FM at ε = 0.18 is
+ahead of ALIBI at ε = 1 on CIFAR-10."""
 HOLDS, FAILS, OPEN = "reproduced", "not reproduced", "undecided"
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the sweeps about LabelDP-Pro and PATE at reduced size; writes figure, points, and claims with verdicts,
-    returns the files.
+    """Runs the sweeps on which claims about LabelDP-Pro and PATE are tried; writes a figure and two tables, returns the
+    files.
     """
-    tables, claims = {}, []
-    for name in PANELS:
-        swept = frame.swept(f"{NAME}/{name}.toml", REDUCED)
-        tables[name] = swept.points
-        claims += [{"panel": name, **line} for line in judged(swept.rows)]  # differences are within replicates
+    sweeps = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED) for name in PANELS}
+    tables = {name: sweep.points for name, sweep in sweeps.items()}
+    claims = [{"panel": name, **line} for name, sweep in sweeps.items() for line in judged(sweep.rows)]
     panels = [
         Panel("target ε", "accuracy", curves(table, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[name])
         for name, table in tables.items()
     ]
-    figure = frame.out / "curators.png"
-    count = int(min(table["replicates"].min() for table in tables.values()))
-    users = int(min(table["num_users"].min() for table in tables.values()))
-    note = f"{users:,} users, {count} replicates a point, bands: 95% intervals. One label replaced, δ = 1e-6."
-    plot_panels(panels, figure, note)
+    note = (
+        f"{fewest(tables, 'num_users'):,} users, {fewest(tables)} replicates a point, bands: 95% intervals. "
+        "One label replaced, δ = 1e-6."
+    )
     columns = ("mechanism", EPSILON, "epsilon_upper", "trust", "delta", "noise_multiplier")
-    measures = ("accuracy", "nonprivate_accuracy")
-    return [figure, frame.points(tables, columns, measures), frame.table("claims.csv", claims)]
+    return [
+        frame.figure(plot_panels, panels, "curators.png", note),
+        frame.points(tables, columns, ("accuracy", "nonprivate_accuracy")),
+        frame.table("claims.csv", claims),
+    ]
 
 
 def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """A line for each claim that one mechanism is ahead of another at an ε, with a 95% interval of the difference.
+    """A row for each claim that one mechanism is ahead of another at an ε, with a 95% interval of the difference.
 
-    claimed: printed difference of accuracies, empty where only a direction is claimed. difference: measured on the same
-    users, replicate by replicate. verdict: by the interval, against the claimed sign.
+    Its column `claimed` is the printed difference of accuracies, empty where only a direction is claimed. `difference`
+    is measured on the same users, replicate by replicate. `verdict` says whether its interval has the claimed sign.
     """
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns="mechanism", values="error_rate")
     lines: list[dict[str, object]] = []
@@ -69,7 +70,7 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
             if not {first, second} <= set(part):
                 continue
             gap = mean_interval(part[second] - part[first])
-            # the interval with the claimed sign: all above 0 agrees, all below contradicts
+            # the interval times the claimed sign: above 0 the claim is reproduced, below 0 it is not
             ahead = 1.0 if claimed is None or claimed > 0 else -1.0
             low, high = sorted((ahead * gap.low, ahead * gap.high))
             verdict = HOLDS if low > 0 else FAILS if high < 0 else OPEN
@@ -80,16 +81,15 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
 
 
 def _claims(epsilon: float) -> list[tuple[str, str, float | None]]:
-    """Which mechanism is ahead of which other one at an ε by the papers, and the printed difference; None where only a
-    direction is.
+    """The pairs of mechanisms that a paper compares at an ε, the leader first unless the difference is negative.
+
+    The difference of the printed accuracies comes last; None where a paper only claims who leads.
     """
-    claims: list[tuple[str, str, float | None]] = [
-        (first, second, None) for first, second, at in LEADS if at == epsilon
-    ]
-    if epsilon not in EPSILONS:
-        return claims
-    printed = {mechanism: accuracies[EPSILONS.index(epsilon)] for mechanism, accuracies in PRINTED.items()}
-    return [*((PRO, rival, printed[PRO] - printed[rival]) for rival in (DP_SGD, RESPONSE, ALIBI)), *claims]
+    claims = list[tuple[str, str, float | None]]()
+    if epsilon in EPSILONS:
+        printed = {mechanism: accuracies[EPSILONS.index(epsilon)] for mechanism, accuracies in PRINTED.items()}
+        claims += [(PRO, rival, printed[PRO] - printed[rival]) for rival in (DP_SGD, RESPONSE, ALIBI)]
+    return [*claims, *((first, second, None) for first, second, at in LEADS if at == epsilon)]
 
 
 if __name__ == "__main__":

@@ -1,14 +1,15 @@
-"""Theorems 2 and 4 of the clustering paper: for each term of the bounds, a law on which that term is all there is.
+"""Theorems 2 and 4 of the clustering paper: for each term of their bounds, a law on which the other terms vanish.
 
 Theorem 2 (Algorithm 1, a curator):  C₁ √(d/n)/(1-β) + C₂ |κ| (φ + Kσ/s + Kτ), κ = (λ-β)/(1-β)
 Theorem 4 (label exchange):          C₁ √(d/(θn)) + C₂ φ + C₃ α
 
-A law p(y|x), (C, P, K), has C clusters of P equally likely points and K labels. A user's labels enter only through
-counts by point, so releases of billions of users are drawn as counts, from the same law as one by one. The learner
-minimises the (modified) empirical loss over all functions of the points: for each point it depends only on the mean
-weight of each label, an estimate of p(y|x). Given the estimate, excess risk is exact. A bound is about the worst law,
-so the law may move with the parameter: margins just small enough to be lost. The squared error's excess is quadratic
-near its minimum, so that it follows the square of a term.
+A law p(y|x), an array (C, P, K), has C clusters of P equally likely points and K labels. A release depends on users'
+labels only through the counts of labels at each point. So releases of billions of users are drawn as counts, which have
+the same law as if users were drawn one by one. The learner minimises the (modified) empirical loss over all functions
+of the points. At each point this loss depends only on the mean weight of each label, which estimates p(y|x). Given the
+estimate, the excess risk is computed exactly. A bound is about the worst law, so that the law may depend on the
+parameter: its margins between labels are just small enough for the wrong label to win. The excess of the squared error
+is quadratic near its minimum, so that it follows the square of a term.
 """
 
 from collections.abc import Iterable
@@ -21,13 +22,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from p2p_sim.figures import COLOURS, MARKERS, drawing, plain_log_ticks, powers_of_ten
 from p2p_sim.measures import RESAMPLES, log_log_slope
+from p2p_sim.privacy import Floats
 from p2p_sim.privacy.rivals import released_distribution
 
-Floats = NDArray[np.float64]
 LARGE = 10**9
-"""Users of a cluster where sampling must not show."""
+"""Users of a cluster that is so large that the sampling of users has no effect."""
 WORST_MARGIN = 0.75
-"""Standard errors at which margin times the probability of losing it, m Pr[N(0,1) > m], is largest."""
+"""The margin in standard errors at which the excess risk m Pr[N(0,1) > m] of a margin m is largest."""
 
 
 @dataclass(frozen=True)
@@ -44,26 +45,30 @@ class Simulation:
     def centralised(
         self, law: Floats, size: int, *, lam: float = 1.0, beta: float = 0.0, share_noise: float = 0.0, tau: float = 0.0
     ) -> Floats:
-        """Estimates by Algorithm 1 from s users a cluster, with λ, β, σ/s and τ; 1/K where no user has the point."""
+        """Estimates by Algorithm 1 from s = `size` users of each cluster; 1/K at points that no user has.
+
+        Args:
+            law: p(y|x). lam, beta: λ and β. share_noise: σ/s. tau: τ.
+        """
         truth = self._true_counts(law, size)
-        # q̃: the shares of each cluster's labels, noisy and clipped
+        # q̃, the shares of each cluster's labels with noise, clipped
         share = truth.sum(axis=2) / size
         released = released_distribution(share, self.rng.laplace(size=share.shape) * share_noise, tau)[:, :, None, :]
         # each label is replaced by a draw from q̃ with probability λ
         resampled = self.rng.binomial(truth, lam)
         counts = truth - resampled + self._deal(resampled.sum(axis=3), released)
-        # the columns of Q⁻¹ = (I - β q̃ 1ᵀ)/(1-β) are the weights
+        # a label's weights are its column of Q⁻¹ = (I - β q̃ 1ᵀ)/(1-β)
         users = counts.sum(axis=3, keepdims=True)
         return _mean_weights((counts - beta * users * released) / (1.0 - beta), users)
 
     def exchanged(self, law: Floats, size: int, flip_prob: float = 0.0, sampling_rate: float = 1.0) -> Floats:
-        """Estimates by the label exchange from s users a cluster, with α and θ; 1/K where no label arrives."""
+        """Estimates by the label exchange from `size` users of each cluster; 1/K at points without an arrived label."""
         truth = self._true_counts(law, size)
         classes, labels = law.shape[2], truth.sum(axis=2)
         # a flip with probability α is a fresh draw from all K labels with probability αK/(K-1)
         redrawn = self.rng.binomial(labels, flip_prob * classes / (classes - 1))
         noisy = labels - redrawn + self.rng.multinomial(redrawn.sum(axis=2), np.full(classes, 1.0 / classes))
-        # each user submits with probability θ what a random user of the cluster answers
+        # each user submits with probability θ the noisy label of a random user of the cluster
         arrived = self.rng.binomial(truth.sum(axis=3), sampling_rate)
         return _mean_weights(self._deal(arrived, noisy[:, :, None, :] / size), arrived[..., None])
 
@@ -73,11 +78,11 @@ class Simulation:
         return self._deal(self.rng.multinomial(size, points, size=(self.replicates, len(law))), law)
 
     def _deal(self, users: NDArray[np.int64], distribution: Floats) -> NDArray[np.int64]:
-        """How many of the users draw each label, of the shape of `users` and K; distribution: of their labels."""
+        """How many users draw each label, an array of the shape of `users` with K added; distribution: of labels."""
         return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
 
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
-        """Excess risk of naming the k labels with the largest estimates, ties at random; k = 1 is the 0-1 loss."""
+        """Excess risk of naming the labels with the largest estimates, ties at random; one label is the 0-1 loss."""
         jittered = estimate + 1e-12 * self.rng.random(estimate.shape)
         chosen = np.argpartition(jittered, -named, axis=3)[..., -named:]
         won = np.take_along_axis(np.broadcast_to(law, estimate.shape), chosen, axis=3).sum(axis=3)
@@ -88,34 +93,32 @@ class Simulation:
         return [self.named_excess(law, estimate), squared_excess(law, estimate)]
 
     def pure(self, margin: float, points: int = 8, classes: int = 2) -> Floats:
-        """A law with φ = 0: all points of a cluster have the same favourite label, by a margin over others, which are
-        equally likely.
-        """
+        """A law with φ = 0: one label is likelier than all others, by a margin, at all points of a cluster."""
         law = np.full((self.clusters, points, classes), (1.0 - margin) / classes)
         law[np.arange(self.clusters), :, np.arange(self.clusters) % classes] += margin
         return law
 
     def alike(self, distributions: ArrayLike) -> Floats:
-        """A law in which every cluster has the same distributions of labels, given for each of P points, (P, K)."""
+        """A law in which every cluster has the same distributions of labels at its points, (P, K)."""
         return np.broadcast_to(distributions, (self.clusters, *np.shape(distributions)))
 
     def split(self, margin: float, classes: int = 2) -> Floats:
-        """A law with φ = margin: half of a cluster's points favour one label and half another one, by the same
-        margin.
-        """
+        """A law with φ = margin: one label is likeliest at half of a cluster's points, and another at the rest."""
         base = [0.5, 0.5] if classes == 2 else [0.4, 0.4, *[0.2 / (classes - 2)] * (classes - 2)]
         sides = np.repeat([[0.5, -0.5], [-0.5, 0.5]], 4, axis=0) * margin
         return self.alike(np.array(base) + np.pad(sides, ((0, 0), (0, classes - 2))))
 
 
 def _mean_weights(total: NDArray[np.generic], users: NDArray[np.int64]) -> Floats:
+    """The total weights of labels divided by the number of users; 1/K where there is no user."""
     uniform = np.full(total.shape, 1.0 / total.shape[-1])
     return np.asarray(np.divide(total, users, out=uniform, where=users > 0))
 
 
 def cost_excess(law: Floats, estimate: Floats, cost: float) -> Floats:
-    """Excess risk of estimates for K = 2 if a false 1 costs t and a false 0 costs 1-t: the best decision is 1 where
-    p(1|x) > t.
+    """Excess risk of estimates for K = 2 if a false 1 costs t = `cost`, and a false 0 costs 1-t.
+
+    The best decision is 1 where p(1|x) > t.
     """
     wrong = (estimate[..., 1] > cost) != (law[..., 1] > cost)
     return np.asarray((wrong * np.abs(law[..., 1] - cost)).mean(axis=(1, 2)))
@@ -127,10 +130,15 @@ def squared_excess(law: Floats, estimate: Floats) -> Floats:
 
 
 class Term:
-    """One term of a bound along its parameter: `shape` (P,) is the term with constant 1 at the values x (P,).
+    """One term of a bound at P values of its parameter, and the excess risks in which the term may show.
 
-    powers: of the shape that each series may follow; 0 where the term is not expected to show. risks: at each x, the
-    excess risk (R,) of each series. series: (P, R) of each.
+    Args:
+        name, title: of the term in figures. x: values of the parameter, (P,).
+        shape: the term at these values with the constant 1, (P,).
+        powers: for each series of excess risks the power of the term that it may follow; 0: the term should not show.
+        risks: for each value of the parameter the excess risks (R,) of all series.
+
+    The attribute `series` has the excess risks (P, R) of each series by its name.
     """
 
     def __init__(
@@ -145,41 +153,49 @@ WORST, SQUARED = {"0-1 loss, worst margins": 1}, {"squared error": 2}
 
 
 def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate: bool) -> Term:
-    """The term √(d/(θn)) against n or θ, on a law without flips and with pure clusters."""
+    """The term √(d/(θn)) of Theorem 4 against n or θ, without flips and with clusters of φ = 0."""
 
     def risks(rate: float, size: int) -> list[Floats]:
         law, easy = study.pure(WORST_MARGIN * (8 / (rate * size)) ** 0.5), study.pure(0.1)
-        worst = study.named_excess(law, study.exchanged(law, size, 0.0, rate))
-        return [worst, *study.losses(easy, study.exchanged(easy, size, 0.0, rate))]
+        return [
+            study.named_excess(law, study.exchanged(law, size, 0.0, rate)),
+            *study.losses(easy, study.exchanged(easy, size, 0.0, rate)),
+        ]
 
     arrived = rates * sizes * study.clusters
     name, x = ("θ", rates) if by_rate else ("n", arrived)
-    powers = WORST | {"0-1 loss, margin 0.1": 0} | SQUARED
-    shape = (8 * study.clusters / arrived) ** 0.5
-    return Term(name, "Theorem 4: √(d/θn)", x, shape, powers=powers, risks=map(risks, rates, sizes))
+    return Term(
+        name, "Theorem 4: √(d/θn)", x, (8 * study.clusters / arrived) ** 0.5,
+        powers=WORST | {"0-1 loss, margin 0.1": 0} | SQUARED, risks=map(risks, rates, sizes),
+    )  # fmt: skip
 
 
 def spread(study: Simulation, values: Floats) -> Term:
-    """The term φ of Theorem 4: half of each cluster's points favour another label than the other half."""
+    """The term φ of Theorem 4: the most likely label differs between two halves of each cluster's points."""
     releases = [(law, study.exchanged(law, LARGE)) for law in map(study.split, values)]
-    powers, risks = {"0-1 loss, points split in half": 1} | SQUARED, [study.losses(*release) for release in releases]
-    return Term("φ", "Theorem 4: φ", values, values, powers=powers, risks=risks)
+    return Term(
+        "φ", "Theorem 4: φ", values, values, powers={"0-1 loss, points split in half": 1} | SQUARED,
+        risks=[study.losses(*release) for release in releases],
+    )  # fmt: skip
 
 
 def flips(study: Simulation, values: Floats) -> Term:
-    """The term α of Theorem 4, on a law with pure clusters, so that only flips can mislead."""
+    """The term α of Theorem 4, with clusters of φ = 0, so that only flips mislead the learner."""
 
     def risks(alpha: float) -> list[Floats]:
         short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p = 1/4 - short above the threshold 1/4
-        law = study.alike([[0.75 + short, 0.25 - short]] * 8)
-        costly = cost_excess(law, study.exchanged(law, LARGE, alpha), 0.25)
-        law = study.pure(WORST_MARGIN * 0.001**0.5 / (1.0 - 2.0 * alpha))
-        zero_one = study.named_excess(law, study.exchanged(law, 8000, alpha))
-        law = study.pure(0.8)
-        return [costly, zero_one, squared_excess(law, study.exchanged(law, LARGE, alpha))]
+        costly, easy = study.alike([[0.75 + short, 0.25 - short]] * 8), study.pure(0.8)
+        worst = study.pure(WORST_MARGIN * 0.001**0.5 / (1.0 - 2.0 * alpha))
+        return [
+            cost_excess(costly, study.exchanged(costly, LARGE, alpha), 0.25),
+            study.named_excess(worst, study.exchanged(worst, 8000, alpha)),
+            squared_excess(easy, study.exchanged(easy, LARGE, alpha)),
+        ]
 
-    powers = {"unequal costs, p just below 1/4": 1, "0-1 loss, 1,000 users a point": 0} | SQUARED
-    return Term("α", "Theorem 4: α", values, values, powers=powers, risks=map(risks, values))
+    return Term(
+        "α", "Theorem 4: α", values, values, risks=map(risks, values),
+        powers={"unequal costs, p just below 1/4": 1, "0-1 loss, 1,000 users a point": 0} | SQUARED,
+    )  # fmt: skip
 
 
 def unbiased_rate(study: Simulation, values: Floats) -> Term:
@@ -196,7 +212,8 @@ def unbiased_rate(study: Simulation, values: Floats) -> Term:
 def bias(study: Simulation, pulls: Floats) -> Term:
     """The term φ|κ| of Theorem 2, with β below λ = 0.6 and above λ = 0.4, and no noise on the shares.
 
-    A quarter of each cluster's points, whose margin is 0.5 from the others', loses it to κ by 10%: φ = 0.375 · 0.5.
+    At a quarter of each cluster's points the margin differs by 0.5 from that at all other points, so that
+    φ = 0.375 · 0.5. The bias by κ makes the wrong label win there, by a tenth of the bias.
     """
     columns = list[tuple[Floats, ...]]()
     for lam, signed in ((0.6, pulls), (0.4, -pulls)):
@@ -207,20 +224,29 @@ def bias(study: Simulation, pulls: Floats) -> Term:
             beta = max(0.0, (lam - kappa) / (1.0 - kappa))
             releases.append((law, study.centralised(law, LARGE, lam=lam, beta=beta)))
         columns += zip(*[study.losses(*release) for release in releases], strict=True)
-    powers = {"0-1 loss, β < λ": 1, "squared error, β < λ": 2, "0-1 loss, β > λ": 1, "squared error, β > λ": 2}
-    return Term("|κ|", "Theorem 2: φ|κ|", pulls, 0.1875 * pulls, powers=powers, risks=zip(*columns, strict=True))
+    return Term(
+        "|κ|", "Theorem 2: φ|κ|", pulls, 0.1875 * pulls, risks=zip(*columns, strict=True),
+        powers={"0-1 loss, β < λ": 1, "squared error, β < λ": 2, "0-1 loss, β > λ": 1, "squared error, β > λ": 2},
+    )  # fmt: skip
 
 
 def share_noise(study: Simulation, scales: Floats) -> Term:
-    """The term Kσ/s of Theorem 2: pure clusters, every label drawn from the released shares (λ = 1, β = 0), K = 4."""
+    """The term Kσ/s of Theorem 2 with K = 4: clusters of φ = 0, and all labels drawn from the released shares.
+
+    So λ = 1 and β = 0.
+    """
 
     def risks(scale: float) -> list[Floats]:
         law, easy = study.pure(1.5 * scale, 1, 4), study.pure(0.03, 1, 4)
-        worst = study.named_excess(law, study.centralised(law, LARGE, share_noise=scale))
-        return [worst, *study.losses(easy, study.centralised(easy, LARGE, share_noise=scale))]
+        return [
+            study.named_excess(law, study.centralised(law, LARGE, share_noise=scale)),
+            *study.losses(easy, study.centralised(easy, LARGE, share_noise=scale)),
+        ]
 
-    powers = WORST | {"0-1 loss, margin 0.03": 0} | SQUARED
-    return Term("σ/s", "Theorem 2: Kσ/s, K = 4", scales, 4 * scales, powers=powers, risks=map(risks, scales))
+    return Term(
+        "σ/s", "Theorem 2: Kσ/s, K = 4", scales, 4 * scales,
+        powers=WORST | {"0-1 loss, margin 0.03": 0} | SQUARED, risks=map(risks, scales),
+    )  # fmt: skip
 
 
 def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
@@ -231,14 +257,17 @@ def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
         law = study.alike([1.0 / classes + 1.5 * scale * np.where(np.arange(classes) % 2 == 0, 0.5, -0.5)])
         estimate = study.centralised(law, LARGE, share_noise=scale)
         half, squared = study.named_excess(law, estimate, classes // 2), squared_excess(law, estimate)
-        law = study.pure(scale * (1.0 + float(np.log(classes))), 1, classes)
-        single = study.named_excess(law, study.centralised(law, LARGE, share_noise=scale))
-        law = study.split(0.2, classes)
-        return [half, single, squared, study.named_excess(law, study.centralised(law, LARGE))]
+        single, mixed = study.pure(scale * (1.0 + float(np.log(classes))), 1, classes), study.split(0.2, classes)
+        return [
+            half, study.named_excess(single, study.centralised(single, LARGE, share_noise=scale)),
+            squared, study.named_excess(mixed, study.centralised(mixed, LARGE)),
+        ]  # fmt: skip
 
     x = counts.astype(np.float64)
-    powers = {"K/2 labels named": 1, "0-1 loss": 0, "squared error": 0, "0-1 loss, φ = 0.2, no noise": 0}
-    return Term("K", "Theorem 2: Kσ/s, σ/s = 0.001", x, scale * x, powers=powers, risks=map(risks, counts.tolist()))
+    return Term(
+        "K", "Theorem 2: Kσ/s, σ/s = 0.001", x, scale * x, risks=map(risks, counts.tolist()),
+        powers={"K/2 labels named": 1, "0-1 loss": 0, "squared error": 0, "0-1 loss, φ = 0.2, no noise": 0},
+    )  # fmt: skip
 
 
 def clipping(study: Simulation, values: Floats) -> Term:
@@ -249,12 +278,14 @@ def clipping(study: Simulation, values: Floats) -> Term:
         estimate = study.centralised(law, LARGE, tau=tau)
         return [cost_excess(law, estimate, 0.9 * tau), squared_excess(law, estimate)]
 
-    powers = {"unequal costs, threshold 0.9 τ": 1} | SQUARED
-    return Term("τ", "Theorem 2: Kτ", values, 2 * values, powers=powers, risks=map(risks, values))
+    return Term(
+        "τ", "Theorem 2: Kτ", values, 2 * values,
+        powers={"unequal costs, threshold 0.9 τ": 1} | SQUARED, risks=map(risks, values),
+    )  # fmt: skip
 
 
 def all_terms(study: Simulation, points: int) -> list[Term]:
-    """Every term of both theorems, at so many values of its parameter."""
+    """Every term of both theorems, each at `points` values of its parameter."""
     return [
         arrivals(study, np.ones(points), np.geomspace(160, 160_000, points).astype(int), by_rate=False),
         arrivals(study, np.geomspace(1 / 64, 1.0, points), np.full(points, 16_000), by_rate=True),
@@ -269,10 +300,11 @@ def all_terms(study: Simulation, points: int) -> list[Term]:
 
 
 def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
-    """For each series its log-log slope and, where the term may show, its constant, with 95% intervals, and misfit.
+    """A row for each series: its log-log slope and, if the term may show, its constant and the misfit.
 
-    A slope is over the values of positive mean. The constant C minimises Σ (C shape/mean - 1)² over the values, whose
-    replicates are resampled for its interval; misfit is the largest |C shape/mean - 1|.
+    Slope and constant have 95% intervals. The slope is fitted where the mean is positive. The constant C minimises
+    Σ (C shape^power/mean - 1)², and its interval is that of resampled replicates. The misfit is the largest
+    |C shape^power/mean - 1|.
     """
     lines = list[dict[str, object]]()
     for term in terms:
@@ -292,9 +324,13 @@ def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
 
 
 def plot_terms(terms: list[Term], table: pd.DataFrame, note: str, path: Path) -> None:
-    """A panel a term: excess risk of each series, and dashed what `fitted` made of it; means of 0 are left out."""
+    """Draw a panel for each term: the excess risk of each series, and its fit dashed; means of 0 are left out.
+
+    Args:
+        terms: to be drawn. table: their fits, by `fitted`. note: below the panels. path: of the figure.
+    """
     fits = {(line["term"], line["series"]): line for line in table.to_dict("records")}
-    # marks with two standard errors; a dashed line where the series may follow a power of the term
+    # each mark has bars of two standard errors
     with drawing(path, 7.6, 4.1 * -(-len(terms) // 2), panels=len(terms), columns=2, note=note) as (_, panels):
         for axes, term in zip(panels, terms, strict=True):
             for index, (label, values) in enumerate(term.series.items()):

@@ -1,6 +1,6 @@
-"""Who pays for privacy: the accuracy that each group loses, for every mechanism of the comparison on two data sets.
+"""Who pays for privacy: the accuracy that each group of users loses, for each mechanism on two data sets.
 
-Run as `python -m analysis.groups --data-dir DIR`; interrupted, it goes on where it stopped. Some 15 CPU minutes.
+Run as `python -m analysis.groups --data-dir DIR`; some 15 CPU minutes. A run that was stopped goes on where it stopped.
 """
 
 from collections.abc import Iterator
@@ -10,14 +10,11 @@ from typing import Any
 import pandas as pd
 
 from analysis.comparison_second import MECHANISMS as ALL
-from analysis.study import ROOT, Frame, command
-from p2p_sim import load_scenario
+from analysis.study import EPSILON, Frame, command, comparison_base, joint_confidence, with_ends
 from p2p_sim.figures import Marks, plot_groups
 from p2p_sim.measures import (
     ACCURACY,
-    HIGH,
     LOSS,
-    LOW,
     REFERENCE_ACCURACY,
     SHARE,
     Group,
@@ -29,18 +26,17 @@ from p2p_sim.measures import (
 from p2p_sim.sweeps import Axis, make_plan
 
 NAME = "groups"
-EPSILON = "mechanism.target_epsilon"
 FIRST = (
     "label exchange", "randomised response", "vector approximation", "RRWithPrior, two stages", "ALIBI",
     "randomised response, shuffled", "ClusterRR", "DP-SGD",
 )  # fmt: skip
 MECHANISMS = {name: ALL[name] for name in FIRST}
-"""What is compared, a line each: its name, and its table in a scenario."""
+"""Mechanisms of every panel by name, and their tables in a scenario without ε."""
 LATER = {name: ALL[name] for name in ("LabelDP-Pro", "PATE", "noisy aggregates", "noise shares")}
-"""Mechanisms that were added later, and the panels on which they are run."""
 LATER_ON = ("adult", "mnist")
+"""More mechanisms, and the panels on which they are run."""
 EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
-"""Target ε of each panel, and that of the figure."""
+"""Target values of ε of each panel, and the one of the figure."""
 PANELS: dict[str, dict[str, Any]] = {
     "adult": {
         "population": {"kind": "adult", "users": 20_000},
@@ -53,7 +49,7 @@ PANELS: dict[str, dict[str, Any]] = {
         "groups": ["class", "cluster_size"],
     },
 }
-"""What each data set changes in scenarios/comparison.toml."""
+"""What each panel changes in scenarios/comparison.toml."""
 SMALL: dict[str, dict[str, Any]] = {
     "breast-cancer": {
         "population": {"kind": "breast-cancer"},
@@ -69,31 +65,25 @@ TITLES = {
     ("mnist", "class"): "MNIST: digit",
     ("mnist", "cluster_size"): "MNIST: size of the cluster",
 }
-CONFIDENCE = 0.95
 MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 
 
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
-    """Measures what each group of users loses to privacy, on two data sets; writes figure and table, returns
-    the files.
-    """
+    """Measures the accuracy that each group of users loses to privacy; writes figure and table, returns the files."""
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
-    corrected = 1.0 - (1.0 - CONFIDENCE) / intervals(table)  # Bonferroni: all verdicts hold together with 95%
-    table = pd.concat([table.drop(columns="each"), _judged(table, corrected)], axis="columns")
-    written = frame.table("table.csv", table)
+    verdicts = _judged(table, joint_confidence(intervals(table)))
+    table = pd.concat([table.drop(columns="each"), verdicts], axis="columns")
     note = (
         f"Each mark: mean loss of a group's accuracy at ε = {DRAWN:g} (that without privacy minus that with it) "
         f"and its 95% interval over {table['replicates'].min()} replicates. Digits are their own marks, without "
         "intervals. Left of 0 the group gains."
     )
-    drawn = table[table[EPSILON] == DRAWN]
     panels = [
         Marks(TITLES.get((str(panel), str(kind)), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
-        for (panel, kind), part in drawn.groupby(["panel", "kind"], sort=False)
+        for (panel, kind), part in table[table[EPSILON] == DRAWN].groupby(["panel", "kind"], sort=False)
     ]
-    figure = frame.out / "groups.png"
-    plot_groups(panels, figure, "Who pays for privacy?", note)
-    return [figure, written]
+    figure = frame.figure(plot_groups, panels, "groups.png", "Who pays for privacy?", note)
+    return [figure, frame.table("table.csv", table)]
 
 
 def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
@@ -102,9 +92,9 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
-    """A line for each panel, mechanism, ε and group."""
+    """The rows of the table, one for each panel, mechanism, ε and group, with the group's `each` of `_figures`."""
     for panel, changes in (SMALL if frame.small else PANELS).items():
-        base = load_scenario(ROOT / "scenarios" / "comparison.toml").replace(name=f"{NAME}-{panel}", **changes)
+        base = comparison_base(NAME, panel, changes)
         chosen = mechanisms_of(panel)
         axes = (
             Axis(key="mechanism", values=tuple(chosen.values()), labels=tuple(chosen)),
@@ -120,28 +110,31 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
 
 
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
-    """The columns of a group at one point: means, and how much more it loses than all others in each replicate."""
-    figures: dict[str, Any] = {name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)}
-    loss = mean_interval(part[group.column(LOSS)], CONFIDENCE)
-    figures |= {LOSS: loss.value, LOSS + LOW: loss.low, LOSS + HIGH: loss.high}
-    return figures | {"each": extra_loss(part, group).to_numpy()}
+    """The columns of a group at one point: means over replicates, and `each`, an array over replicates.
+
+    `each` is the accuracy that the group loses minus the accuracy that all other users lose.
+    """
+    figures = {name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)}
+    loss = with_ends(LOSS, mean_interval(part[group.column(LOSS)]))
+    return figures | loss | {"each": extra_loss(part, group).to_numpy()}
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """How many different intervals the table has: where there are two groups alone, they give the same one."""
+    """How many different intervals of `extra` the table has: if a kind has two groups, they differ in sign alone."""
     points = table.groupby(["panel", "mechanism", EPSILON, "kind"])["group"].size()
     return int(points.where(points > 2, 1).sum())
 
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """For each group the accuracy it loses to privacy beyond what all others lose, with an interval of this confidence,
-    and a verdict: more, less or open.
+    """For each row the mean of `each`, by how much more the group loses than others, with its interval and a verdict.
+
+    confidence: of an interval. The verdict is that the group pays more or less, or that this is not settled.
     """
     verdicts = []
     for each in table["each"]:
         extra = mean_interval(each, confidence)
         verdict = MORE if extra.low > 0.0 else LESS if extra.high < 0.0 else OPEN
-        verdicts.append({"extra": extra.value, "extra_low": extra.low, "extra_high": extra.high, "verdict": verdict})
+        verdicts.append(with_ends("extra", extra) | {"verdict": verdict})
     return pd.DataFrame(verdicts, index=table.index)
 
 

@@ -1,15 +1,16 @@
-"""Theorem 5 of the clustering paper: how well the labels of a cluster can be reported under label privacy.
+"""Theorem 5 of the clustering paper: how well a mechanism with label privacy can report the labels of a cluster.
 
 In the label association problem (Definition 2) every cluster holds s examples with distinct labels out of K, and a
 mechanism reports a set of pairs (cluster, label). Precision is E(true pairs reported) over E(pairs reported), recall
 E(true pairs reported) over all true pairs. Theorem 5: guaranteed precision x recall is at most e^ε s/(K-s).
 
-Averaged over permutations of labels (in each cluster), examples and clusters a mechanism keeps its ε and its two
-guarantees, and then the probability of reporting the set S for a cluster with labels Y depends only on ω = |S| and
-j = |S ∩ Y|. Changing one label of Y moves j by at most one, so these probabilities grow by at most e^ε a step in j; the
-law proportional to e^(εj), which is ε-private, stochastically dominates all such laws of j at the same ω. So E j is at
-most the mean m(ω) of Fisher's noncentral hypergeometric law with odds e^ε. Precision x recall is (E j)²/(s E ω), convex
-in the mixture of the sizes ω, hence largest at a single one.
+The exact maximum: average a mechanism over permutations of the labels (in each cluster), of examples and of clusters.
+It keeps its ε and its guarantees of precision and recall. The probability that it reports the set S for a cluster with
+labels Y then depends only on ω = |S| and j = |S ∩ Y|. A change of one label of Y changes j by at most one, so that
+these probabilities grow by a factor of at most e^ε for each step of j. The law proportional to e^(εj) is ε-private and
+stochastically dominates all such laws of j at the same ω. So E j is at most the mean m(ω) of Fisher's noncentral
+hypergeometric law with odds e^ε. Precision x recall is (E j)²/(s E ω), which is convex in the mixture of the sizes ω,
+hence largest at a single ω.
 """
 
 import math
@@ -28,9 +29,7 @@ Labels = NDArray[np.integer]
 
 
 class Chances(NamedTuple):
-    """The exact probabilities that a label which occurs in a cluster of s examples is reported, and one of the K-s
-    others.
-    """
+    """Exact probabilities of reporting a label: one of a cluster's s own labels, and one of the K-s foreign ones."""
 
     own: float
     foreign: float
@@ -38,19 +37,25 @@ class Chances(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterSubsets:
-    """Reports for each cluster ω labels, the set S with probability proportional to e^(ε |S ∩ Y|): the best for some ω.
+    """Reports a set S of ω labels for each cluster, with probability proportional to e^(ε |S ∩ Y|).
 
-    ε-label private among data sets whose clusters hold distinct labels, which the problem presumes: |S ∩ Y| moves by at
-    most one, and the normalising sum is the same for all of them. For s = 1 it is subset selection (Ye and Barg 2018).
+    For the best ω no ε-label private mechanism has a larger precision x recall. The data sets that count are those
+    whose clusters hold distinct labels, as the problem presumes. A change of one label changes |S ∩ Y| by at most one,
+    and the normalising sum is the same for all sets Y, so that ε holds. For s = 1 it is subset selection (Ye and Barg
+    2018).
     """
 
     epsilon: float
     subset_size: int
 
     def report(self, labels: Labels, classes: int, rng: np.random.Generator) -> Bools:
-        """Which of K labels are reported for each cluster, (C, K); its own are (C, s), distinct in each row."""
+        """Which of the K labels are reported for each cluster, (C, K).
+
+        Args:
+            labels: of each cluster, distinct, (C, s). classes: K. rng: generator of the draws.
+        """
         clusters, size = labels.shape
-        # j = |S ∩ Y| by its law, then which j of the cluster's labels and which of the others, uniformly
+        # draw j = |S ∩ Y| by its law, then j of the cluster's labels and ω-j of the others uniformly
         law = nchypergeom_fisher.pmf(np.arange(size + 1), classes, size, self.subset_size, math.exp(self.epsilon))
         overlap = rng.choice(size + 1, size=clusters, p=law / law.sum())
         keys = rng.random((clusters, classes))  # the ω smallest are reported
@@ -61,15 +66,16 @@ class ClusterSubsets:
         return reported
 
     def chances(self, classes: int, size: int) -> Chances:
-        """The chances of labels of K classes in clusters of s examples."""
+        """The chances of labels of K = `classes` in clusters of s = `size` examples."""
         mean = float(nchypergeom_fisher.mean(classes, size, self.subset_size, math.exp(self.epsilon)))
         return Chances(mean / size, (self.subset_size - mean) / (classes - size))
 
 
 @dataclass(frozen=True)
 class ExampleSubsets:
-    """Each example of a cluster reports ω labels by subset selection, and the cluster's report is their union; ω = 1 is
-    K-ary randomised response.
+    """Reports for each cluster the union of ω labels that each example reports by subset selection.
+
+    With ω = 1 an example's report is K-ary randomised response.
     """
 
     epsilon: float
@@ -108,35 +114,34 @@ Association = ClusterSubsets | ExampleSubsets | NoisyHistogram
 
 
 def largest_product(classes: int, size: int, epsilon: float) -> tuple[float, int]:
-    """The largest precision x recall that an ε-label private mechanism can guarantee, exactly, and the best ω.
+    """The exact largest precision x recall that an ε-label private mechanism can guarantee, and the best ω.
 
-    Among data sets whose clusters hold distinct labels. As s/K falls it tends to s/K times e^(2ε)/(4(e^ε-1)) for
-    ε >= ln 2, and to s/K, which reporting everything attains, below.
+    The guarantee is for data sets whose clusters hold distinct labels. As s/K falls, the maximum tends to s/K times
+    e^(2ε)/(4(e^ε-1)) if ε >= ln 2, and else to s/K, which the report of all labels attains.
     """
     return max((product(ClusterSubsets(epsilon, omega), classes, size), omega) for omega in range(1, classes + 1))
 
 
 def printed_product(classes: int, size: int, epsilon: float) -> float:
-    """The proof of Theorem 5: precision x recall is at most e^ε s/(K-s); above 1 it says nothing."""
+    """The bound e^ε s/(K-s) of precision x recall in the proof of Theorem 5; it is void if it is above 1."""
     return math.exp(epsilon) * size / (classes - size)
 
 
 def product(mechanism: Association, classes: int, size: int) -> float:
-    """Exact precision x recall of a mechanism."""
+    """The exact precision x recall of a mechanism for K = `classes` labels and clusters of s = `size` examples."""
     own, foreign = mechanism.chances(classes, size)
-    reported = size * own + (classes - size) * foreign
-    return size * own**2 / reported
+    return size * own**2 / (size * own + (classes - size) * foreign)
 
 
 def best(mechanisms: Iterable[Association], classes: int, size: int) -> Association:
-    """The mechanism with the largest exact precision x recall."""
+    """The mechanism with the largest exact precision x recall for K = `classes` labels and clusters of s = `size`."""
     return max(mechanisms, key=lambda mechanism: product(mechanism, classes, size))
 
 
 def count_pairs(
     mechanism: Association, clusters: int, size: int, classes: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """True pairs reported and pairs reported in each of C simulated clusters with random labels, (2, C)."""
+    """The numbers of true pairs reported and of all pairs reported for each of C simulated clusters, (2, C)."""
     labels = np.argsort(rng.random((clusters, classes)), axis=1)[:, :size]  # distinct in each cluster, uniform
     reported = mechanism.report(labels, classes, rng)
     return np.stack([np.take_along_axis(reported, labels, axis=1).sum(axis=1), reported.sum(axis=1)])
@@ -145,10 +150,10 @@ def count_pairs(
 def measure(
     mechanism: Association, clusters: int, size: int, classes: int, rng: np.random.Generator
 ) -> dict[str, Mean]:
-    """Precision, recall and their product over simulated clusters, at least 2, as ratios of means.
+    """Precision, recall and their product, estimated from at least 2 simulated clusters by ratios of means.
 
-    The 95% intervals are from the delta method on logarithms over independent clusters: for large samples, in which
-    some true pair is reported.
+    The 95% intervals are by the delta method on logarithms. They are for large samples, in which some true pair is
+    reported.
     """
     pairs = count_pairs(mechanism, clusters, size, classes, rng).astype(float)
     true, reported = pairs.mean(axis=1).tolist()
@@ -156,8 +161,12 @@ def measure(
     precision, recall = true / reported, true / size
 
     def ratio(value: float, influence: NDArray[np.float64]) -> Mean:
+        # 1.96: the 97.5% quantile of N(0, 1)
         factor = math.exp(1.959963984540054 * float(influence.std(ddof=1)) / math.sqrt(clusters))
         return Mean(value, value / factor, value * factor, clusters)
 
-    combined = ratio(precision * recall, 2.0 * t - r)
-    return {"precision": ratio(precision, t - r), "recall": ratio(recall, t), "product": combined}
+    return {
+        "precision": ratio(precision, t - r),
+        "recall": ratio(recall, t),
+        "product": ratio(precision * recall, 2.0 * t - r),
+    }

@@ -1,18 +1,17 @@
-"""What learners gain that know the noise, and how far the exchange then is from randomised response.
+"""What learners gain that know the law of the noise, and how close the exchange then comes to randomised response.
 
-Run as `python -m analysis.learners`; interrupted, it goes on where it stopped.
+Run as `python -m analysis.learners`; a run that was stopped goes on where it stopped.
 """
 
 from pathlib import Path
 
 import pandas as pd
 
-from analysis.study import Frame, command, curves
-from p2p_sim.figures import Panel, plot_panels
+from analysis.study import EPSILON, Frame, command, curves, with_ends
+from p2p_sim.figures import Curve, Panel, plot_panels
 from p2p_sim.measures import mean_interval
 
 NAME = "learners"
-EPSILON = "mechanism.target_epsilon"
 PANELS = {
     "digits": "digits, ten classes",
     "breast-cancer": "breast cancer, two classes",
@@ -23,46 +22,45 @@ REDUCED = {
     "breast-cancer": ("replicates=2",),
     "synthetic": ("replicates=2", "population.users=2000"),
 }
-"""What a test changes."""
+"""What a test changes in the sweep of each panel."""
 EXCHANGE, LOCAL, PLAIN = "label exchange", "randomised response", "plain"
 DRAWN = (PLAIN, "forward", "clusters and features")
-"""Learners of the figure; the table has all."""
+"""Learners of the figure; the table has all learners."""
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compares learners on the same releases; writes the figure, all points, and the gaps between learners, returns the
+    """Compares learners on the same releases; writes the figure, all points, and differences of accuracies, returns the
     files.
     """
-    tables, gaps = {}, []
-    for name in PANELS:
-        swept = frame.swept(f"{NAME}/{name}.toml", REDUCED[name])
-        tables[name] = swept.points
-        gaps += [{"panel": name, **line} for line in _gaps(swept.rows)]  # differences are within replicates
+    sweeps = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED[name]) for name in PANELS}
+    tables = {name: sweep.points for name, sweep in sweeps.items()}
+    gaps = [{"panel": name, **line} for name, sweep in sweeps.items() for line in _gaps(sweep.rows)]
     panels = [
-        Panel(
-            "target ε", "accuracy", curves(_named(table), EPSILON, "accuracy", "line"), False, False, title=PANELS[name]
-        )
+        Panel("target ε", "accuracy", _curves(table), log_x=False, log_y=False, title=PANELS[name])
         for name, table in tables.items()
     ]
-    figure = frame.out / "learners.png"
     counts = ", ".join(f"{table['replicates'].min()} ({name})" for name, table in tables.items())
-    plot_panels(panels, figure, f"Bands: 95% intervals; replicates a point: {counts}. δ = 1e-6 for the exchange.")
+    note = f"Bands: 95% intervals; replicates a point: {counts}. δ = 1e-6 for the exchange."
     columns = ("mechanism", "learner", EPSILON, "epsilon_upper", "delta")
-    measures = ("accuracy", "nonprivate_accuracy", "excess_risk")
-    return [figure, frame.points(tables, columns, measures), frame.table("gaps.csv", gaps)]
+    return [
+        frame.figure(plot_panels, panels, "learners.png", note),
+        frame.points(tables, columns, ("accuracy", "nonprivate_accuracy", "excess_risk")),
+        frame.table("gaps.csv", gaps),
+    ]
 
 
-def _named(table: pd.DataFrame) -> pd.DataFrame:
-    """The points of the figure, each with the name of its line: mechanism and learner."""
+def _curves(table: pd.DataFrame) -> list[Curve]:
+    """The curve of each mechanism and learner of the figure."""
     drawn = table[table["learner"].isin(DRAWN)]
-    return drawn.assign(line=drawn["mechanism"] + ", " + drawn["learner"])
+    return curves(drawn.assign(line=drawn["mechanism"] + ", " + drawn["learner"]), EPSILON, "accuracy", "line")
 
 
 def _gaps(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """Differences of accuracy between pairs of points on the same users, with 95% intervals.
+    """A row for each ε and learner: differences of accuracy on the same users, with 95% intervals.
 
-    to_plain: of randomised response and the plain learner to the exchange with this learner. to_same: of randomised
-    response to the exchange, both with this learner. gain: of this learner to the plain one, both on the exchange.
+    to_plain: randomised response with the plain learner, minus the exchange with this learner.
+    to_same: randomised response minus the exchange, both with this learner.
+    gain: this learner minus the plain learner, both on the exchange.
     """
     lines = []
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns=["mechanism", "learner"], values="error_rate")
@@ -75,8 +73,7 @@ def _gaps(rows: pd.DataFrame) -> list[dict[str, object]]:
                 ("to_same", part[LOCAL, learner], 1.0),
                 ("gain", part[EXCHANGE, PLAIN], -1.0),
             ):
-                mean = mean_interval(sign * (ours - reference))
-                line |= {name: mean.value, f"{name}_low": mean.low, f"{name}_high": mean.high}
+                line |= with_ends(name, mean_interval(sign * (ours - reference)))
             lines.append(line)
     return lines
 

@@ -1,6 +1,6 @@
-"""Privacy figures that the guides quote: `make published`.
+"""Tables of the privacy figures that the guides print.
 
-Run as `python -m analysis.privacy_tables`; three CPU minutes.
+Run as `python -m analysis.privacy_tables` or by `make published`; three CPU minutes.
 """
 
 import itertools
@@ -17,32 +17,40 @@ from analysis.attained import Fetchers, attained_epsilon
 from analysis.study import Frame, command
 from p2p_sim.audit import audit_curator
 from p2p_sim.mechanisms import ClusterResponse
-from p2p_sim.privacy import ClusterResampling, FetchDistribution, LabelExchange, PrivacyBound, lemma9_epsilon, theorem3
+from p2p_sim.privacy import (
+    ClusterResampling,
+    FetchDistribution,
+    Floats,
+    LabelExchange,
+    PrivacyBound,
+    lemma9_epsilon,
+    theorem3,
+)
 
 Rows = Iterator[dict[str, object]]
-NAME, DELTA = "privacy", 1e-6
+DELTA = 1e-6
 SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
 EXCHANGES = ((0.1, 0.5), (0.05, 0.1), (0.2, 1.0))
-"""α and θ of the brackets."""
+"""α and θ of the label exchanges whose ε is bracketed."""
 OVERLAY, DEGREES = (1000, 0.1), (10, 20, 50, 100, 200, 400)
-"""n and α of the overlays, and neighbours of a user."""
+"""n and α of random regular overlays, and their numbers of neighbours of a user."""
 COMPLETE = ((400, 0.2, 0.1), (1000, 0.1, 0.1), (1000, 0.1, 1.0))
-"""n, α and θ of overlays on which everybody can be asked."""
+"""n, α and θ of complete overlays."""
 DENSE = (100, 400, 2000)
-"""n of tables whose entries are nearly all the same."""
+"""n of fetch distributions that are nearly uniform."""
 RESAMPLED = ((1000, 2.0, 0.1, 1.0), (2000, 1.0, 0.1, 1.0), (1000, 2.0, 0.1, 0.9), (1000, 8.0, 0.1, 0.98))
-"""n, σ, τ and λ of a curator who releases the labels of two classes alone."""
+"""n, σ, τ and λ of a curator who releases noisy labels of two classes, and no distributions."""
 CLASSES = (
     *((1000, 3, 1.0, 2.0, 0.1, 1e-6), (1000, 3, 1.0, 1.0, 0.1, 1e-6), (10_000, 3, 0.9, 2.0, 0.1, 1e-6)),
     *((1000, 10, 0.9, 2.0, 0.05, 1e-5), (1000, 10, 1.0, 2.0, 0.01, 1e-6), (1000, 3, 0.98, 8.0, 0.1, 1e-6)),
 )
-"""n, K, λ, σ, τ and δ of a curator who releases the labels of three classes or more alone."""
+"""n, K, λ, σ, τ and δ of a curator who releases noisy labels of three classes or more, and no distributions."""
 AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 
 def main(frame: Frame) -> list[Path]:
     """Computes every table of privacy figures that the guides quote; returns the files."""
-    # the whole study's arguments of each table, and those of a test
+    # for each table its function, the arguments of the whole study, and those of a test
     tables: dict[str, tuple[Callable[..., Rows], list[Any], list[Any]]] = {
         "brackets": (brackets, [SIZES], [SIZES[:1]]),
         "overlays": (overlays, [OVERLAY[0], DEGREES, 10], [60, DEGREES[:2], 1]),
@@ -57,33 +65,40 @@ def main(frame: Frame) -> list[Path]:
         "resampled-classes": (resampled_classes, [CLASSES], [[(40, 3, 1.0, 0.5, 0.1, 1e-5)]]),
         "audit": (audited, [100_000], [20_000]),
     }
-    tasks = [(table, *(few if frame.small else whole)) for table, whole, few in tables.values()]
-    rows = frame.each(_computed, tasks)
+    rows = frame.each(_computed, [(table, *(few if frame.small else whole)) for table, whole, few in tables.values()])
     return [frame.table(f"{name}.csv", table) for name, table in zip(tables, rows, strict=True)]
 
 
 def _computed(task: tuple[Any, ...]) -> list[dict[str, object]]:
-    """The rows of one table: a function, given first in the task, called with the other entries as arguments."""
+    """The rows of one table; task: the function that yields them, and its arguments."""
     return list(task[0](*task[1:]))
 
 
-def _ends(bound: PrivacyBound) -> dict[str, float]:
+def _exchange(n: int, alpha: float, theta: float) -> dict[str, object]:
+    """The columns of a label exchange: n, α, θ and δ."""
+    return {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
+
+
+def _ends(bound: PrivacyBound) -> dict[str, object]:
+    """The columns of a bracketed ε."""
     return {"epsilon_lower": bound.epsilon_lower, "epsilon_upper": bound.epsilon_upper}
 
 
 def brackets(sizes: Sequence[int]) -> Rows:
-    """Rows of a table: both ends of the learner's ε by n, and the upper one over √(θ/((1+θ)nα))."""
-    for n in sizes:
-        for alpha, theta in EXCHANGES:
-            bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
-            scale = math.sqrt(theta / ((1.0 + theta) * n * alpha))
-            width, factor = bound.epsilon_upper / bound.epsilon_lower - 1.0, bound.epsilon_upper / scale
-            at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
-            yield {**at, **_ends(bound), "width": width, "factor": factor}
+    """Rows of a table: both ends of the learner's ε by n.
+
+    width: the upper end over the lower one, minus 1. factor: the upper end over √(θ/((1+θ)nα)).
+    """
+    for n, (alpha, theta) in itertools.product(sizes, EXCHANGES):
+        bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
+        scale = math.sqrt(theta / ((1.0 + theta) * n * alpha))
+        yield _exchange(n, alpha, theta) | _ends(bound) | {
+            "width": bound.epsilon_upper / bound.epsilon_lower - 1.0, "factor": bound.epsilon_upper / scale,
+        }  # fmt: skip
 
 
 def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
-    """Rows of a table: δ of every data set, by the number m of the others who hold label 1 (θ = 1)."""
+    """Rows of a table: δ(ε) of each data set, which is given by the number of other users with label 1; θ = 1."""
     exchange = LabelExchange(n, alpha, 1.0)
     for ones in range((n + 1) // 2):
         p, q = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
@@ -92,20 +107,21 @@ def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
 
 
 def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
-    """Rows of a table: the paper's Lemma 9 beside the exact ε, from the n at which it applies; and Theorem 3 where it
-    does (θ = 1).
+    """Rows of a table: the ε of the paper's Lemma 9 and the exact ε, at the first n to which Lemma 9 applies and later.
+
+    theorem3_from: the first n to which Theorem 3 applies at θ = 1.
     """
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
     for n in (first, largest):
         exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
-        lemma9 = lemma9_epsilon(n, alpha, theta, DELTA)
-        at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
-        yield {**at, "epsilon_lemma9": lemma9, "epsilon_exact": exact, "theorem3_from": theorem}
+        yield _exchange(n, alpha, theta) | {
+            "epsilon_lemma9": lemma9_epsilon(n, alpha, theta, DELTA), "epsilon_exact": exact, "theorem3_from": theorem,
+        }  # fmt: skip
 
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
-    """Rows of a table: certified ε on random regular overlays by degree, the worst of `sample` users."""
+    """Rows of a table: the certified ε on random regular overlays by degree, the worst of the first `sample` users."""
     for degree in degrees:
         graph = nx.random_regular_graph(degree, users, seed=1)
         weights = sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float) / degree)
@@ -113,27 +129,29 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
             fetch = FetchDistribution(weights, OVERLAY[1], theta)
             for delta in (1e-6, 1e-4):
                 worst = max(fetch.user_epsilon(user, delta) for user in range(sample))
-                at = {"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta}
-                yield {**at, "users": sample, "epsilon_upper": worst}
+                yield {
+                    "n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta,
+                    "users": sample, "epsilon_upper": worst,
+                }  # fmt: skip
 
 
 def attained(users: int, degrees: Sequence[int]) -> Rows:
-    """Rows of a table: a lower end of ε on random regular overlays by degree, and where everybody asks everybody."""
+    """Rows of a table: a lower end of ε on random regular overlays by degree, and on the complete overlay."""
     for degree in (*degrees, users):
         graph = nx.random_regular_graph(degree, users, seed=1) if degree < users else None
         table = np.full((users, users), 1.0) if graph is None else nx.to_scipy_sparse_array(graph, dtype=float)
         weights = sparse.csr_array(table / degree)
-        for theta in (0.1, 1.0):
-            for delta in (1e-6, 1e-4):
-                at = {"n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta}
-                yield {**at, "epsilon_lower": attained_epsilon(worst_placed(weights, OVERLAY[1], theta), delta)}
+        for theta, delta in itertools.product((0.1, 1.0), (1e-6, 1e-4)):
+            lower = attained_epsilon(worst_placed(weights, OVERLAY[1], theta), delta)
+            yield {
+                "n": users, "neighbours": degree, "sampling_rate": theta, "delta": delta, "epsilon_lower": lower,
+            }  # fmt: skip
 
 
 def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
-    """The fetchers of the user with the largest sum of squared fetch probabilities, whose noisy label few users fetch
-    often.
+    """The fetchers of the user for whom the sum of their squared fetch probabilities is largest.
 
-    table[i, j]: the probability that user i fetches from j.
+    Her noisy label is fetched often by few users. table[i, j]: the probability that user i fetches from user j.
     """
     target = int(np.argmax(table.power(2).sum(axis=0)))
     rows = theta * table[np.flatnonzero(table[:, [target]].toarray())].toarray()
@@ -143,16 +161,21 @@ def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fet
 
 
 def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
-    """Rows of a table: the bound for any fetch distribution beside the exact ε, where everybody may ask everybody."""
+    """Rows of a table: on complete overlays, the bound of ε for any fetch distribution beside the exact ε."""
     for n, alpha, theta in exchanges:
-        bound = FetchDistribution(np.full((n, n), 1.0 / n), alpha, theta).epsilon(DELTA).epsilon_upper
-        exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
-        at = {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
-        yield {**at, "epsilon_upper": bound, "epsilon_exact": exact}
+        yield _exchange(n, alpha, theta) | _against_exact(np.full((n, n), 1.0 / n), alpha, theta)
+
+
+def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, object]:
+    """The columns of ε: the bound for a table of fetch probabilities, and the exact ε of uniform ones."""
+    return {
+        "epsilon_upper": FetchDistribution(table, alpha, theta).epsilon(DELTA).epsilon_upper,
+        "epsilon_exact": LabelExchange(len(table), alpha, theta).epsilon(DELTA).epsilon_upper,
+    }
 
 
 def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
-    """Rows of a table: the bound for any fetch distribution on tables near 1/n, beside the exact ε of 1/n."""
+    """Rows of a table: the bound of ε for fetch distributions near the uniform one, beside the exact ε of that one."""
     for n in sizes:
         factors = np.random.default_rng(1).uniform(0.8, 1.2, (n, n))
         tables = {
@@ -161,15 +184,14 @@ def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
             "disturbed": factors / factors.sum(axis=1, keepdims=True),
         }
         for name, theta in itertools.product(tables, (0.1, 1.0)):
-            bound = FetchDistribution(tables[name], alpha, theta).epsilon(DELTA).epsilon_upper
-            exact = LabelExchange(n, alpha, theta).epsilon(DELTA).epsilon_upper
-            at = {"table": name, "n": n, "sampling_rate": theta, "delta": DELTA}
-            yield {**at, "epsilon_upper": bound, "epsilon_exact": exact}
+            epsilon = _against_exact(tables[name], alpha, theta)
+            yield {"table": name, "n": n, "sampling_rate": theta, "delta": DELTA, **epsilon}
 
 
 def rounds(n: int, epsilon: float = 1.2) -> Rows:
-    """Rows of a table: δ of two rounds that repeat each user's noisy label, and what composing the rounds would claim
-    (θ = 1).
+    """The row of a table: δ(ε) of two rounds in which users repeat their noisy labels, and what composition claims.
+
+    Composition, which holds for fresh noise in each round, claims a δ that is too small; θ = 1.
     """
     exchange, claimed = LabelExchange(n, 0.1, 1.0), 0.0
     for ones in range(n):
@@ -181,41 +203,35 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
 
 
 def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
-    """Rows of a table: ε of the noisy labels alone of two classes, bracketed, beside the pure ε."""
+    """Rows of a table: both ends of ε of noisy labels of two classes, released alone, and the pure ε."""
     for n, sigma, tau, lam in cases:
         curator = ClusterResampling(n, 2, lam, sigma, tau, released=False)
-        at = {"n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA}
-        yield {**at, "pure_epsilon": curator.pure_epsilon, **_ends(curator.epsilon(DELTA))}
+        yield {
+            "n": n, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": DELTA,
+            "pure_epsilon": curator.pure_epsilon, **_ends(curator.epsilon(DELTA)),
+        }  # fmt: skip
 
 
 def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
-    """Rows of a table: an upper bound of ε of the noisy labels alone of three classes or more, beside the pure ε."""
+    """Rows of a table: the upper end of ε of noisy labels of three classes or more, released alone, and the pure ε."""
     for n, classes, lam, sigma, tau, delta in cases:
         curator = ClusterResampling(n, classes, lam, sigma, tau, released=False)
-        at = {
-            "n": n,
-            "classes": classes,
-            "noise_scale": sigma,
-            "threshold": tau,
-            "resampling_prob": lam,
-            "delta": delta,
-        }
-        upper = curator.epsilon(delta).epsilon_upper
-        yield {**at, "pure_epsilon": curator.pure_epsilon, "epsilon_upper": upper}
+        yield {
+            "n": n, "classes": classes, "noise_scale": sigma, "threshold": tau, "resampling_prob": lam, "delta": delta,
+            "pure_epsilon": curator.pure_epsilon, "epsilon_upper": curator.epsilon(delta).epsilon_upper,
+        }  # fmt: skip
 
 
 def released() -> Rows:
-    """Rows of a table: ε of a curator who also releases noisy distributions: attained by explicit events, true, and as
-    printed.
-    """
+    """Rows of a table: both ends of ε of a curator who also releases noisy distributions, and the printed ε."""
     for classes, lam, tau in ((10, 0.9, 0.01), (2, 0.7, 0.2)):
         curator, delta = ClusterResampling(1000, classes, lam, 2.0, tau, released=True), 1e-5
-        at = {"n": 1000, "classes": classes, "delta": delta}
-        yield {**at, **_ends(curator.epsilon(delta)), "epsilon_paper": curator.epsilon_paper}
+        ends = _ends(curator.epsilon(delta))
+        yield {"n": 1000, "classes": classes, "delta": delta, **ends, "epsilon_paper": curator.epsilon_paper}
 
 
 def audited(trials: int) -> Rows:
-    """Rows of a table: the lower bound of ε that an attack on a curator proves, beside the printed and the true ε."""
+    """The row of a table: the lower end of ε that an attack on a curator proves, the printed ε and the true one."""
     c = AUDITED
     response = ClusterResponse(c.resampling_prob, c.noise_scale, c.threshold, c.resampling_prob, c.num_classes)
     proved = audit_curator(response.draw, c, trials, seed=5).epsilon_lower_confidence
@@ -223,4 +239,4 @@ def audited(trials: int) -> Rows:
 
 
 if __name__ == "__main__":
-    command(NAME, main)
+    command("privacy", main)

@@ -1,10 +1,10 @@
-"""Protocols without a server side by side: what each observer learns at most and at least, and what is learned.
+"""Protocols without a server compared: bounds of ε for each observer from above and below, and accuracy.
 
 Run as `python -m analysis.protocols --data-dir DIR`; some CPU minutes. docs/better-exchange.md shows its tables.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from analysis.comparison_second import CHANGES
-from analysis.study import ROOT, Frame, command
-from p2p_sim import Scenario, load_scenario, run
+from analysis.study import Frame, command, comparison_base, with_ends
+from p2p_sim import Scenario, run
 from p2p_sim.figures import Marks, plot_groups
 from p2p_sim.measures import mean_interval
 from p2p_sim.privacy import (
@@ -33,22 +33,24 @@ NAME = "protocols"
 EXCHANGE, THREE, FIVE, PUSH, GOSSIP = "label exchange (ask 1)", "ask 3", "ask 5", "pushed labels", "gossip averaging"
 SHUFFLER, RESPONSE = "trusted shuffler", "randomised response"
 ASKED = {EXCHANGE: 1, THREE: 3, FIVE: 5}
+"""Protocols in which users ask peers, and how many each user asks."""
 DELTA, FLIP_PROB, MEMBERS = 1e-5, 0.2, 5
-"""δ and α of the views; users of a coalition."""
+"""δ and α of the table of views, and users of a coalition."""
 SIZES, RATES = (20, 200, 2_000), (1.0, 0.1)
-"""Cluster sizes and sampling rates of the views."""
+"""Cluster sizes and sampling rates of the table of views."""
 TRIALS, ERROR = 1_000_000, 1e-9
-"""Runs of each world, and of its pilot a quarter; probability that a lower end is wrong."""
+"""Runs of an attack for each label of its target, after a quarter as many pilot runs; probability of a wrong bound."""
 TARGET = 0.5
-"""ε at the learner in the second panel."""
+"""Certified ε at the learner where protocols have the same ε."""
 Bools = NDArray[np.bool_]
 Draw = Callable[[np.random.Generator, int, int], NDArray[np.int64]]
-"""What an observer counts, in so many runs in which the target's label is 0 or 1."""
+"""A function of a generator, a number of runs, and the target's label: what an observer counts in each run."""
 
 
 def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
-    """A function that draws how many ones a protocol's learner gets from a cluster in which `others` of the other users
-    hold label 1.
+    """A function that draws how many ones a protocol's learner receives from a cluster.
+
+    others: how many users besides the target hold label 1.
     """
 
     def draw(rng: np.random.Generator, trials: int, label: int) -> NDArray[np.int64]:
@@ -64,8 +66,9 @@ def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
 
 
 def known_label(reached: float) -> Draw:
-    """A function that draws what an observer sees who gets the target's noisy label with this probability: 1 plus the
-    label, else 0.
+    """A function that draws what an observer sees: 1 plus the target's noisy label, or 0 without it.
+
+    reached: the probability that the observer gets the noisy label.
     """
 
     def draw(rng: np.random.Generator, trials: int, label: int) -> NDArray[np.int64]:
@@ -76,53 +79,58 @@ def known_label(reached: float) -> Draw:
 
 
 def attacked(draws: list[Draw], trials: int, seed: int) -> float:
-    """A lower bound of ε at δ: the largest that an event "at least so many", or its complement, proves on some data
-    sets.
+    """The largest lower bound of ε at δ that an event proves on some data set: a count above a cut, or below one.
 
-    The event is fixed on a pilot run. Clopper-Pearson bounds hold for its two probabilities; their error is shared by
-    the data sets and directions.
+    The cut is chosen on pilot runs. The event's two probabilities have Clopper-Pearson bounds, which share the error
+    probability with those of all data sets and of both kinds of event.
+
+    Args:
+        draws: a function for each data set. trials: runs for each label of the target. seed: of the random numbers.
     """
     rng, best = np.random.default_rng(seed), 0.0
     level = ERROR / (4.0 * len(draws))
     for draw in draws:
-        for label in (0, 1):  # the world in which the event is likelier
+        for label in (0, 1):  # of the target, under which the event is likelier
             pilot, opposite = draw(rng, trials // 4, label), draw(rng, trials // 4, 1 - label)
             cuts = np.unique(np.concatenate([pilot[:10_000], opposite[:10_000]]))
             proofs = [_proof(_event(pilot, cut, label), _event(opposite, cut, label), level) for cut in cuts]
             cut = cuts[int(np.argmax(proofs))]
-            likelier, other = (_event(draw(rng, trials, world), cut, label) for world in (label, 1 - label))
-            best = max(best, _proof(likelier, other, level))
+            likelier, rarer = (_event(draw(rng, trials, held), cut, label) for held in (label, 1 - label))
+            best = max(best, _proof(likelier, rarer, level))
     return best
 
 
 def _event(counts: NDArray[np.int64], cut: int, label: int) -> Bools:
+    """In which runs the count is at least the cut (label 1), or at most the cut (label 0)."""
     return counts >= cut if label else counts <= cut
 
 
-def _proof(likelier: Bools, other: Bools, level: float) -> float:
-    """The lower bound of ε that one event proves: ln((p - δ)/q), p a lower and q an upper confidence bound of its
-    probabilities.
+def _proof(likelier: Bools, rarer: Bools, level: float) -> float:
+    """The lower bound ln((p - δ)/q) of ε that an event proves.
 
-    likelier, other: whether the event occurred, in each run of either world. level: error of each bound.
+    p is a lower bound of its larger probability, and q an upper bound of its smaller one.
+
+    Args:
+        likelier, rarer: whether the event occurred in each run, with the target's label of either probability.
+        level: error probability of each bound.
     """
     hits, trials = int(likelier.sum()), likelier.size
     low = beta.ppf(level, hits, trials - hits + 1) if hits else 0.0
-    misses = int(other.sum())
-    high = beta.ppf(1.0 - level, misses + 1, other.size - misses) if misses < other.size else 1.0
+    rare = int(rarer.sum())
+    high = beta.ppf(1.0 - level, rare + 1, rarer.size - rare) if rare < rarer.size else 1.0
     return max(0.0, math.log((low - DELTA) / high)) if low > DELTA else 0.0
 
 
 def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
-    """A row of the table of views: for each observer of a protocol [attack, certified] ε, at a cluster size and a
-    sampling rate.
+    """A row of the table of views: for each observer of a protocol the certified ε, and the ε that an attack proves.
+
+    task: the protocol's name, the cluster size, the sampling rate, and the runs of an attack.
     """
     way, size, rate, trials = task
-    k, alone = ASKED.get(way, 1), local_epsilon(FLIP_PROB)
-    fetched = way in ASKED
-    # whoever asked the target, or was sent her label, has it with its owner
-    of_one = 1.0 - (1.0 - 1.0 / size) ** k
-    of_some = 1.0 - (1.0 - 1.0 / size) ** (k * MEMBERS)
-    reached = {"peer": of_one, "coalition": of_some, "eavesdropper": 1.0}
+    requests, alone = ASKED.get(way, 1), local_epsilon(FLIP_PROB)
+    # a peer who asked the target, or to whom she sent her label, knows whose label it is
+    missed = 1.0 - 1.0 / size
+    reached = {"peer": 1.0 - missed**requests, "coalition": 1.0 - missed ** (requests * MEMBERS), "eavesdropper": 1.0}
     exchange = way == EXCHANGE
     certified: dict[str, Accountant | None] = {
         "learner": _learner(way, size, rate),
@@ -130,18 +138,19 @@ def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
         "coalition": Coalition(LabelExchange(size, FLIP_PROB, rate), MEMBERS) if exchange else None,
         "eavesdropper": Eavesdropper(FLIP_PROB),
     }
-    line: dict[str, Any] = {"protocol": way, "cluster_size": size, "sampling_rate": rate if fetched else 1.0}
-    for number, (observer, model) in enumerate(certified.items()):
+    line: dict[str, Any] = {"protocol": way, "cluster_size": size, "sampling_rate": rate if way in ASKED else 1.0}
+    for seed, (observer, model) in enumerate(certified.items()):
         line[f"{observer}_certified"] = alone if model is None else model.epsilon(DELTA).epsilon_upper
         if observer == "learner":
             draws = [] if way == GOSSIP else [learner_counts(way, size, rate, m) for m in (0, size // 2)]
         else:
             draws = [known_label(reached[observer])]
-        line[f"{observer}_attack"] = attacked(draws, trials, number) if draws else 0.0
+        line[f"{observer}_attack"] = attacked(draws, trials, seed) if draws else 0.0
     return line
 
 
 def _learner(way: str, size: int, rate: float) -> Accountant | None:
+    """The accountant of a protocol's learner; None if there is none but that of a noisy label alone."""
     if way == PUSH:
         return ShuffledResponse(size, FLIP_PROB)
     return MajorityExchange(size, FLIP_PROB, rate, ASKED[way]) if way in ASKED else None
@@ -173,23 +182,22 @@ COLUMNS = ("num_users", "min_cluster_size", "excess_risk_loss", "epsilon_upper",
 
 
 def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str, Any]]:
-    """Accuracies of all protocols in one replicate, at both sampling rates, with the same noise and with the same
-    certified ε.
+    """A row for each protocol and sampling rate in one replicate, with the same noise and with the same certified ε.
+
+    task: the panel, the tree of its scenario, the replicate, and the folder of data files.
     """
     panel, tree, replicate, data_dir = task
     base, rows = Scenario.from_tree(tree), list[dict[str, Any]]()
     shuffled = 0.0
-    for equal in (SAME_NOISE, SAME_EPSILON):
+    for equal, usual in ((SAME_NOISE, {"flip_prob": FLIP_PROB}), (SAME_EPSILON, {"target_epsilon": TARGET})):
         for way, mechanism in MECHANISMS.items():
             for rate in RATES if way in ASKED else (1.0,):
-                noise = {"flip_prob": FLIP_PROB} if equal == SAME_NOISE else {"target_epsilon": TARGET}
-                if way == PUSH and equal == SAME_EPSILON:
-                    noise = {"flip_prob": shuffled}  # the α that makes the shuffled labels as private
+                # pushed labels have the α of the shuffled labels before them, which are as private
+                noise = {"flip_prob": shuffled} if way == PUSH else usual
                 rated = {"sampling_rate": rate} if way in ASKED else {}
                 engine = "processes" if way == PUSH else "events"
-                row = run(
-                    base.replace(mechanism={**mechanism, **noise, **rated}, engine=engine), replicate, data_dir
-                ).row
+                scenario = base.replace(mechanism={**mechanism, **noise, **rated}, engine=engine)
+                row = run(scenario, replicate, data_dir).row
                 shuffled = row["flip_prob"] if way == SHUFFLER else shuffled
                 values = {name: row.get(name) for name in COLUMNS}
                 rows.append({
@@ -201,16 +209,15 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
 
 
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """For each point the mean accuracy, and what it gains over the exchange at θ = 1, replicate by replicate."""
+    """A row for each point: the mean accuracy, and what it gains over the exchange at θ = 1, replicate by replicate."""
     first = rows[(rows["protocol"] == EXCHANGE) & (rows["sampling_rate"] == 1.0)]
     paired = first.set_index(["panel", "equal", "replicate"])["accuracy"]
     keys, lines = ["panel", "equal", "protocol", "sampling_rate"], list[dict[str, Any]]()
     for point, part in rows.groupby(keys, sort=False):
         at = part.set_index(["panel", "equal", "replicate"])
-        gain, mean = mean_interval((at["accuracy"] - paired.loc[at.index]).tolist()), mean_interval(part["accuracy"])
         lines.append(dict(zip(keys, point, strict=True)) | {
-            "replicates": len(part), "accuracy": mean.value, "accuracy_low": mean.low, "accuracy_high": mean.high,
-            "gain": gain.value, "gain_low": gain.low, "gain_high": gain.high,
+            "replicates": len(part), **with_ends("accuracy", mean_interval(part["accuracy"])),
+            **with_ends("gain", mean_interval(at["accuracy"] - paired.loc[at.index])),
             "lost": (part["nonprivate_accuracy"] - part["accuracy"]).mean(),
             "epsilon_upper": part["epsilon_upper"].max(), "epsilon_local": part["epsilon_local"].max(),
             "messages_a_user": (part["messages_sent"] / part["num_users"]).mean(),
@@ -220,45 +227,29 @@ def gains(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
-    """Compares protocols without a server at equal noise and at equal ε; writes two tables and a figure, returns the
-    files.
+    """Compares protocols without a server at equal noise and at equal ε; returns the files of two tables and a figure.
 
     Args:
         frame: where the study runs and writes. replicates: of each point.
     """
+    trials, sizes, panels, count = TRIALS, list(SIZES), list(PANELS), replicates
+    if frame.small:
+        trials, sizes, panels, count = 40_000, sizes[:1], panels[:1], 2
     ways = (*ASKED, PUSH, GOSSIP)
-    # what views show, by way and size; then what is learned, by data set
-    trials = 40_000 if frame.small else TRIALS
-    sizes = SIZES[:1] if frame.small else SIZES
     tasks = [(way, n, rate, trials) for way in ways for n in sizes for rate in (RATES if way in ASKED else (1.0,))]
     table = frame.each(views, tasks)
-    base = load_scenario(ROOT / "scenarios" / "comparison.toml")
-    panels = dict(list(PANELS.items())[:1]) if frame.small else PANELS
-    trees: Mapping[str, dict[str, Any]] = {
-        name: base.replace(
-            name=f"{NAME}-{name}".replace(" ", "-"),
-            learner={"kind": "logistic_regression"},
-            privacy={"delta": DELTA},
-            **changes,
-        ).model_dump(mode="json")
-        for name, changes in panels.items()
-    }
-    count = 2 if frame.small else replicates
-    runs = [(name, tree, number, frame.data_dir) for name, tree in trees.items() for number in range(count)]
+    learning = {"learner": {"kind": "logistic_regression"}, "privacy": {"delta": DELTA}}
+    bases = {panel: comparison_base(NAME, panel, learning | PANELS[panel]) for panel in panels}
+    trees = {panel: base.model_dump(mode="json") for panel, base in bases.items()}
+    runs = [(panel, tree, number, frame.data_dir) for panel, tree in trees.items() for number in range(count)]
     rows = pd.DataFrame([row for part in frame.each(learned, runs) for row in part])
     frame.rows(rows, study=NAME, replicates=count, target=TARGET, flip_prob=FLIP_PROB, delta=DELTA)
     lines = gains(rows)
-    return [
-        frame.table("views.csv", table),
-        frame.table("table.csv", lines),
-        _drawn(lines, frame.out / "protocols.png"),
-    ]
+    return [frame.table("views.csv", table), frame.table("table.csv", lines), _drawn(lines, frame)]
 
 
-def _drawn(lines: pd.DataFrame, path: Path) -> Path:
-    """The figure of the accuracy that each protocol loses against the exchange, by data set; a panel for each way to be
-    equal.
-    """
+def _drawn(lines: pd.DataFrame, frame: Frame) -> Path:
+    """Draws the accuracy that each protocol loses against the exchange on each data set, at equal noise and equal ε."""
     rivals = lines[(lines["sampling_rate"] == 1.0) & (lines["protocol"] != EXCHANGE)]
     losses = rivals.assign(loss=-rivals["gain"], loss_low=-rivals["gain_high"], loss_high=-rivals["gain_low"])
     panels = [
@@ -269,8 +260,9 @@ def _drawn(lines: pd.DataFrame, path: Path) -> Path:
         f"95% intervals over {lines['replicates'].min()} replicates, on the same splits and clusters; θ = 1; negative: "
         "better than the exchange."
     )
-    plot_groups(panels, path, "Accuracy lost against the label exchange that asks one peer", note)
-    return path
+    return frame.figure(
+        plot_groups, panels, "protocols.png", "Accuracy lost against the label exchange that asks one peer", note
+    )
 
 
 if __name__ == "__main__":

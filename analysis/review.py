@@ -1,7 +1,7 @@
-"""A referee's hour: enumerations, claims, certificates, audits and one figure, run again and written on one page.
+"""A referee's hour: the project's claims are checked again by commands, and their verdicts are written on one page.
 
 Run as `python -m analysis.review` or `make review`; under an hour on two cores. It writes build/review/index.html,
-and ends with status 1 if one verdict is not as published.
+and ends with status 1 if a verdict is not as published.
 """
 
 import argparse
@@ -49,14 +49,16 @@ TESTS: dict[str, tuple[str, str]] = {
     "intervals of accuracy from released labels cover the truth": ("utility", "learning/test_released_accuracy"),
     "every number in the documentation comes from a command": ("documentation", "docs/test_numbers"),
 }
-"""Claims of this project: what kind of evidence they have, and the files of tests with their planted mistakes."""
+"""Claims of this project: the kind of their evidence, and the test files, which also find planted mistakes."""
 
 
 @dataclass(frozen=True)
 class ReviewLine:
-    """One claim on the review's page, with its evidence.
+    """One claim on the page, with its evidence.
 
-    kind: of evidence. claim: the statement. evidence: the command. verdict: in words. good: whether it is as published.
+    Attributes:
+        kind: of evidence, or the paper of the claim. claim: the statement. evidence: a command. verdict: in words.
+        good: whether the verdict is as published.
     """
 
     kind: str
@@ -67,6 +69,7 @@ class ReviewLine:
 
 
 Step = Callable[[Path], Iterator[ReviewLine]]
+"""A part of the review: a function of the folder of the page, which yields lines of the page."""
 STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
     "table{border-collapse:collapse}td,th{border:1px solid #767676;padding:.3rem .6rem;text-align:left}"
@@ -75,36 +78,33 @@ STYLE = (
 
 
 def papers_claims(work: Path) -> Iterator[ReviewLine]:
-    """A line of the page for all numbered claims of the papers, evaluated again and compared with the page on the
-    papers.
-    """
-    page = PAPERS.read_text(encoding="utf-8")
-    published = dict(re.findall(r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$", page, re.MULTILINE))
+    """A line for each numbered claim of the papers, evaluated again and compared with docs/papers.md."""
+    row = r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$"
+    published = dict(re.findall(row, PAPERS.read_text(encoding="utf-8"), re.MULTILINE))
     for claim in all_claims():
         checked = claim.check()
         verdict, printed = "holds" if checked.holds else "fails", published.get(claim.name, "not on the page")
         text = f"{verdict} on {checked.cases:,} cases" + ("" if checked.holds else f"; instead: {checked.corrected}")
         if verdict != printed:
             text += f"; published: {printed}"
-        statement = f"{claim.name}: {claim.statement}"
-        yield ReviewLine(claim.paper, statement, "p2p-sim check-bounds", text, good=verdict == printed)
+        yield ReviewLine(
+            claim.paper, f"{claim.name}: {claim.statement}", "p2p-sim check-bounds", text, good=verdict == printed
+        )
 
 
 def certificates(work: Path) -> Iterator[ReviewLine]:
-    """A line of the page for all published certificates, each proved by the checker that shares no code with
-    the rest.
-    """
+    """A line for all published certificates, each proved by a checker that shares no code with the rest."""
     files = sorted((PUBLISHED / "certificates").glob("*.json"))
     bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
     verdict = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
-    evidence = f"python {VERIFIER} results/published/certificates/…"
     yield ReviewLine(
-        "certificate", "the printed ε of the exchange are proved", evidence, verdict, bool(files) and not bad
-    )
+        "certificate", "the printed ε of the exchange are proved",
+        f"python {VERIFIER} results/published/certificates/…", verdict, bool(files) and not bad,
+    )  # fmt: skip
 
 
 def truth(work: Path) -> Iterator[ReviewLine]:
-    """A line of the page for random privacy figures, compared with arithmetic of 50 digits."""
+    """A line for random ε and δ, compared with arithmetic of 50 digits."""
     command = ["-m", "tests.validation.truth", "--points", "300", "--seed", "7"]
     good = _status(command) == 0
     verdict = "no bound is below the truth" if good else "a bound is below the truth"
@@ -112,7 +112,7 @@ def truth(work: Path) -> Iterator[ReviewLine]:
 
 
 def tests(work: Path) -> Iterator[ReviewLine]:
-    """A line of the page for each claim of this project that tests show."""
+    """A line for each claim of this project that tests show."""
     for claim, (kind, names) in TESTS.items():
         files = [f"tests/{name}.py" for name in names.split()]
         run = subprocess.run(
@@ -124,19 +124,20 @@ def tests(work: Path) -> Iterator[ReviewLine]:
 
 
 def figure(work: Path) -> Iterator[ReviewLine]:
-    """A line of the page for the comparison of all mechanisms at reduced size, shown beside the published one."""
+    """A line for the comparison of all mechanisms at reduced size, whose figure is shown beside the published one."""
     drawn = comparison.main(Frame(work / "figure", work / "work", workers=1, small=True))
-    picture = next(path for path in drawn if path.suffix == ".png")
-    picture.replace(work / "reduced.png")
-    evidence = "python -m analysis.comparison"
-    yield ReviewLine("figure", "the comparison can be run again", evidence, "drawn at reduced size, below", True)
+    next(path for path in drawn if path.suffix == ".png").replace(work / "reduced.png")
+    yield ReviewLine(
+        "figure", "the comparison can be run again",
+        "python -m analysis.comparison", "drawn at reduced size, below", True,
+    )  # fmt: skip
 
 
 STEPS: tuple[Step, ...] = (papers_claims, certificates, truth, tests, figure)
 
 
 def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
-    """Run all steps, with a line of progress for each claim, and write the page."""
+    """Run all steps, printing a line for each claim; write the page to index.html and its lines to review.json."""
     lines: list[ReviewLine] = []
     work.mkdir(parents=True, exist_ok=True)
     for number, step in enumerate(steps, 1):
@@ -153,7 +154,7 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
 
 
 def page(lines: list[ReviewLine], work: Path) -> str:
-    """The page: a line for each claim, green or red in words and colour, and the figure twice."""
+    """The page as HTML: a row for each claim, marked if its verdict differs, and the figure of both comparisons."""
     bad = sum(not line.good for line in lines)
     summary = (
         f"{bad} of {len(lines)} verdicts are not as published" if bad else f"all {len(lines)} verdicts are as published"
@@ -183,6 +184,7 @@ def page(lines: list[ReviewLine], work: Path) -> str:
 
 
 def _status(command: list[str]) -> int:
+    """The exit status of a Python command, whose output is dropped."""
     quiet = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, check=False, env=quiet).returncode
 

@@ -1,4 +1,4 @@
-"""The frame of every study: where it runs, what it keeps as it goes, and the tables that it leaves."""
+"""What all studies share: a frame for sweeps, tasks, tables and figures, means with intervals, and the command line."""
 
 import argparse
 import inspect
@@ -11,16 +11,16 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 import joblib
 import pandas as pd
 from threadpoolctl import threadpool_limits
 
-from p2p_sim import load_results
+from p2p_sim import Scenario, load_results, load_scenario
 from p2p_sim.base import InputError, RunFailed, progress_shown, write_whole
 from p2p_sim.figures import Curve
-from p2p_sim.measures import HIGH, LOW, mean_interval, points
+from p2p_sim.measures import HIGH, LOW, Mean, mean_interval, points
 from p2p_sim.sweeps import Axis, LocalProcesses, Serial, SweepPlan, load_sweep
 from p2p_sim.sweeps.run_sweep import run_sweep
 
@@ -28,30 +28,35 @@ ROOT = Path(__file__).parent.parent
 SWEEPS = ROOT / "scenarios" / "sweeps"
 PUBLISHED = ROOT / "results" / "published"
 TABLE, MANIFEST = "rows.parquet", "manifest.json"
+EPSILON = "mechanism.target_epsilon"
+"""The axis of a sweep over the ε for which a mechanism chooses its noise."""
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+Content = TypeVar("Content")
+More = ParamSpec("More")
 
 
 class Swept(NamedTuple):
-    """A sweep that was run: its plan, and its rows, one line a replicate."""
+    """A sweep that was run: its plan, and its rows, one for each replicate of each point."""
 
     plan: SweepPlan
     rows: pd.DataFrame
 
     @property
     def points(self) -> pd.DataFrame:
-        """A line a point: means over its replicates, and the largest ε."""
+        """One row for each point: means over its replicates with 95% intervals, and the largest ε."""
         return points(self.rows, self.plan.keys)
 
 
 @dataclass(frozen=True)
 class Frame:
-    """Where and how one run of a study works; every study is a function of it.
+    """Where and how a study runs. Every study is a function of a frame, which runs its work and writes its files.
 
     Attributes:
-        out: where figures, tables, rows and manifests go.
-        work: where sweeps and tasks are kept as they finish; the same study goes on there where it stopped.
-        data_dir: where data files are. workers: local processes. small: reduced, for the tests.
+        out: folder of figures, tables, rows and manifests.
+        work: folder of finished replicates and tasks; a study that was stopped goes on from them.
+        data_dir: folder of data files. workers: number of local processes.
+        small: whether the study is reduced, as in tests.
     """
 
     out: Path
@@ -60,16 +65,14 @@ class Frame:
     workers: int = 2
     small: bool = False
 
-    def sweep(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> pd.DataFrame:
-        """Run a sweep, or what is missing of it, and return a line a point; for the arguments, see `swept`."""
-        return self.swept(file, reduced, keep).points
-
     def swept(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> Swept:
-        """Run a sweep, or what is missing of it, and return its plan and its rows.
+        """Run the missing replicates of a sweep that a file describes; return its plan and all its rows.
 
         Args:
-            file: below scenarios/sweeps. reduced: changes to the base scenario where the study is small: axes of data
-                sets are then left out, others thinned. keep: whether its rows and its manifest go to `out`.
+            file: path below scenarios/sweeps.
+            reduced: settings that make the base scenario small, used if the study is. Axes over data sets are then left
+                out, and other axes have fewer values.
+            keep: whether rows and manifest are copied to `out`.
 
         Raises:
             RunFailed: a replicate failed.
@@ -80,10 +83,11 @@ class Frame:
         return Swept(plan, self.planned(plan, Path(file).stem, keep))
 
     def planned(self, plan: SweepPlan, name: str, keep: bool = True) -> pd.DataFrame:
-        """Run a sweep that is no file, or what is missing of it, and return its rows.
+        """Run the missing replicates of a planned sweep; return all its rows.
 
         Args:
-            plan: what to run. name: of its folder, here and in `out`. keep: whether rows and manifest go to `out`.
+            plan: what to run. name: of the sweep's folder, in `work` and in `out`.
+            keep: whether rows and manifest are copied to `out`.
 
         Raises:
             RunFailed: a replicate failed.
@@ -91,34 +95,33 @@ class Frame:
         work = self.work / name
         executor = LocalProcesses(self.workers) if self.workers > 1 else Serial()
         with progress_shown(plan.name, "replicates", plan.size * plan.replicates, estimate=False) as show:
-            finished = run_sweep(
-                plan, work, executor, lambda state: show(state.finished + state.failed, state.replicates)
-            )
+            finished = run_sweep(plan, work, executor, lambda at: show(at.finished + at.failed, at.replicates))
         if finished.failed:
             raise RunFailed(f"{work}: {finished.failed} replicates failed; see failures.jsonl")
         if keep:
-            (self.out / work.name).mkdir(parents=True, exist_ok=True)
-            for name in (TABLE, MANIFEST):
-                shutil.copyfile(work / name, self.out / work.name / name)
+            (self.out / name).mkdir(parents=True, exist_ok=True)
+            for file in (TABLE, MANIFEST):
+                shutil.copyfile(work / file, self.out / name / file)
         return load_results(work)
 
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
-        """The results of a function for every task, in their order; a task whose result is on disk is not computed
-        again.
+        """The results of a function for all tasks, in the order of the tasks; results on disk are not computed again.
 
-        A result is filed under the function with what is bound to it, the text of its module, and the task. Changes
-        elsewhere are not noticed: remove `work` to begin anew.
+        The name of a result's file is a hash of the function, the arguments bound to it, the text of its module, and
+        the task. A change of any of these computes the result again; a change of another module does not. Remove `work`
+        to compute everything again.
 
         Args:
-            function: of a module, or a partial of one. tasks: plain values. alone: one at a time, in this process.
+            function: a function of a module, or a `partial` of one. tasks: values that can be hashed and pickled.
+            alone: whether tasks run one after another in this process, as for measurements of time.
         """
         folder, tasks = self.work / "tasks", list(tasks)
         folder.mkdir(parents=True, exist_ok=True)
-        module = Path(inspect.getfile(getattr(function, "func", function)))
+        module = Path(inspect.getfile(getattr(function, "func", function)))  # func: of a partial
         version = joblib.hash((function, module.read_text(encoding="utf-8")))
         files = [folder / f"{joblib.hash((version, task))}.pickle" for task in tasks]
         missing = {path: task for path, task in zip(files, tasks, strict=True) if not path.is_file()}
-        # each result is written as soon as it is there, so that a stopped study loses only what is under way
+        # each result is written as soon as it is computed, so that a stopped study loses only the tasks under way
         if alone or self.workers == 1:
             with threadpool_limits(1):
                 for path, task in missing.items():
@@ -130,44 +133,96 @@ class Frame:
                     write_whole(running[future], pickle.dumps(future.result()))
         return [pickle.loads(path.read_bytes()) for path in files]
 
-    def table(self, name: str, rows: pd.DataFrame | Iterable[dict[str, Any]], form: str = "%.6g") -> Path:
-        """Write rows as a CSV table; return its path."""
+    def path(self, name: str) -> Path:
+        """The path of a file in `out`; the folder is created if need be."""
         self.out.mkdir(parents=True, exist_ok=True)
-        pd.DataFrame(rows).to_csv(self.out / name, index=False, float_format=form)
         return self.out / name
+
+    def table(self, name: str, rows: pd.DataFrame | Iterable[dict[str, Any]], form: str = "%.6g") -> Path:
+        """Write rows as a CSV file in `out`; return its path.
+
+        Args:
+            name: of the file. rows: of the table. form: of its numbers.
+        """
+        path = self.path(name)
+        pd.DataFrame(rows).to_csv(path, index=False, float_format=form)
+        return path
 
     def points(
         self, panels: Mapping[str, pd.DataFrame], columns: Sequence[str], measures: Sequence[str],
         name: str = "table.csv",
     ) -> Path:  # fmt: skip
-        """Write all points: panel, columns, replicates, and each measure with the ends of its 95% interval."""
+        """Write the points of all panels as one CSV file in `out`; return its path.
+
+        Args:
+            panels: the points of each panel. columns: to be copied; the panel's name comes first, and the number of
+                replicates last.
+            measures: columns of means, each written with the ends of its 95% interval. name: of the file.
+        """
         wanted = [*columns, "replicates", *(measure + end for measure in measures for end in ("", LOW, HIGH))]
         parts = [table.reindex(columns=wanted).assign(panel=panel) for panel, table in panels.items()]
         return self.table(name, pd.concat(parts, ignore_index=True)[["panel", *wanted]])
 
+    def figure(
+        self, draw: Callable[Concatenate[Content, Path, More], None], content: Content, name: str,
+        *args: More.args, **options: More.kwargs,
+    ) -> Path:  # fmt: skip
+        """Draw a figure in `out` by a function of what it shows, its path and more arguments; return its path."""
+        path = self.path(name)
+        draw(content, path, *args, **options)
+        return path
+
     def rows(self, rows: pd.DataFrame, /, **manifest: object) -> None:
-        """Write all rows of a study that is no sweep, and its manifest."""
-        self.out.mkdir(parents=True, exist_ok=True)
-        rows.to_parquet(self.out / TABLE, index=False)
-        (self.out / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        """Write the rows of a study that runs tasks instead of a sweep, and a manifest that says how they were made."""
+        rows.to_parquet(self.path(TABLE), index=False)
+        self.path(MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
-def means(rows: pd.DataFrame, keys: Sequence[str], value: str, worst: Sequence[str]) -> pd.DataFrame:
-    """A line a point: replicates, the mean of a column with its 95% t-interval, and the largest of other columns."""
-    lines = []
+def comparison_base(study: str, panel: str, changes: Mapping[str, Any]) -> Scenario:
+    """The scenario of scenarios/comparison.toml with the changes of a panel, named by study and panel."""
+    base = load_scenario(ROOT / "scenarios" / "comparison.toml")
+    return base.replace(name=f"{study}-{panel}".replace(" ", "-"), **changes)
+
+
+def with_ends(name: str, mean: Mean) -> dict[str, float]:
+    """A mean as columns of a table: `name` is its value, and name_low and name_high are the ends of its interval."""
+    return {name: mean.value, name + LOW: mean.low, name + HIGH: mean.high}
+
+
+def joint_confidence(intervals: int) -> float:
+    """The confidence of each of several intervals that hold together with 95%, by Bonferroni's correction."""
+    return 1.0 - (1.0 - 0.95) / intervals
+
+
+def means(
+    rows: pd.DataFrame, keys: Sequence[str], values: str | Sequence[str], worst: Sequence[str] = ()
+) -> pd.DataFrame:
+    """One row for each point: replicates, means of columns with their 95% t-intervals, and the largest of others.
+
+    Args:
+        rows: one for each point and replicate. keys: columns that name a point, at least two.
+        values: the columns, or the only column, of means. worst: columns of which the largest value counts.
+    """
+    lines, columns = [], [values] if isinstance(values, str) else values
     for point, part in rows.groupby(list(keys), dropna=False, sort=False):
-        mean = mean_interval(part[value])
-        line = dict(zip(keys, point, strict=True)) | {"replicates": mean.replicates, value: mean.value}
-        line |= {value + LOW: mean.low, value + HIGH: mean.high}
+        line = dict(zip(keys, point, strict=True)) | {"replicates": len(part)}
+        for column in columns:
+            line |= with_ends(column, mean_interval(part[column]))
         lines.append(line | {name: part[name].max() for name in worst})
     return pd.DataFrame(lines)
 
 
+def fewest(tables: Mapping[str, pd.DataFrame], column: str = "replicates") -> int:
+    """The smallest value of a column of counts in several tables."""
+    return int(min(table[column].min() for table in tables.values()))
+
+
 def command(name: str, study: Callable[..., list[Path]]) -> None:
-    """Run a study from the command line; what goes wrong is one line.
+    """Run a study from the command line, and print the files that it writes; an expected error is printed in one line.
 
     Args:
-        name: of the study. study: its function of a frame, and of a number of replicates if that can be chosen.
+        name: of the study. study: its function of a frame. If the function has a parameter `replicates`, the command
+            line has the option --replicates.
     """
     parser = argparse.ArgumentParser(
         description=f"Runs the published study {name}, or what is missing of it.", allow_abbrev=False
@@ -179,7 +234,7 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
         ("--workers", int, 2, "local processes"),
     ):
         parser.add_argument(option, type=kind, default=usual, help=help_text)
-    replicates = inspect.signature(study).parameters.get("replicates")  # only some studies let them be chosen
+    replicates = inspect.signature(study).parameters.get("replicates")
     if replicates:
         parser.add_argument("--replicates", type=int, default=replicates.default, help="repetitions of each point")
     options = vars(parser.parse_args())
@@ -192,24 +247,21 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
 
 
 def _thin(axis: Axis) -> Axis:
-    """An axis with fewer values, for a small study: two values of a numeric one, all values of one whose values are
-    named.
+    """An axis for a small study: two of its values, or all if they have labels or are fewer than three.
 
-    The two are not its ends if there are more than three values; of a logarithmic axis they are the first and twice the
-    first.
+    The two values are a quarter from either end; on a logarithmic axis they are the first value and twice that.
     """
     if axis.log is not None:
         return axis.model_copy(update={"log": (axis.log[0], 2.0 * axis.log[0], 2)})
     values = axis.values or ()
+    if axis.labels or len(values) < 3:
+        return axis
     skip = len(values) // 4
-    return (
-        axis
-        if axis.labels or len(values) < 3
-        else axis.model_copy(update={"values": (values[skip], values[-1 - skip])})
-    )
+    return axis.model_copy(update={"values": (values[skip], values[-1 - skip])})
 
 
 def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
-    """A line for each value of a text column, in the order of the table; those named are dashed."""
-    parts = {label: table[table[group] == label] for label in table[group].unique()}
-    return [Curve.of(label, part, x, y, label in dashed) for label, part in parts.items()]
+    """A curve for each value of the column `group`, in the order of the table; curves named in `dashed` are dashed."""
+    return [
+        Curve.of(label, part, x, y, label in dashed) for label, part in table.groupby(group, sort=False, observed=True)
+    ]

@@ -1,7 +1,7 @@
-"""How often the accuracy lies in the interval that released labels give: `make published`.
+"""How often the true accuracy lies in the interval that is estimated from released labels.
 
-Run as `python -m analysis.validation`; some CPU minutes. Users, true labels and predictions are fixed, so that noise
-and the choice of peers are all that is left to chance.
+Run as `python -m analysis.validation` or by `make published`; some CPU minutes. Users, true labels and predictions are
+fixed, so that only noise and the choice of peers are random.
 """
 
 import itertools
@@ -22,8 +22,10 @@ from p2p_sim.network import NetworkConfig
 from p2p_sim.population import Population
 from p2p_sim.scenario import Scenario
 
-NAME, BLOCK = "validation", 500
+BLOCK = 500
+"""Releases of one task."""
 SIZES = np.tile([10, 30, 50], 8)
+"""Users of each cluster; below, the index of each cluster's first user, and the number of all users."""
 OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
 EXCHANGE = {"kind": "label_exchange", "flip_prob": 0.2, "sampling_rate": 0.8}
 MESSAGES = {"kind": "label_exchange", "sampling_rate": 0.8}
@@ -46,18 +48,23 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "signed ClusterRR": {**CLUSTER_RR, "resampling_prob": 0.5, "bias_correction": 0.3},
     "ClusterRR, all drawn anew": {**CLUSTER_RR, "resampling_prob": 1.0},
 }
+"""The mechanisms by name, and their tables in a scenario."""
 OWN = ("randomised response", "signed", "vectors", "ALIBI", "one prior", "signed ClusterRR")
-"""Whose releases carry their owner's label, with noise that can be undone."""
+"""Mechanisms that release each user's own label with noise of a known law."""
 BOUNDS = ("two stages", "ClusterRR")
+"""Mechanisms for whose labels there are only bounds of unbiased scores (`Evidence.upper`)."""
 CLUSTERS = tuple(name for name in MECHANISMS if name not in (*OWN, *BOUNDS))
+"""Mechanisms whose labels are those of random users of a cluster, so that they show its shares of labels."""
 DRIFTING = "ClusterRR, all drawn anew"
+"""A mechanism of `CLUSTERS` in which the labels of a cluster share an error."""
 UNBIASED = (
     *itertools.product(OWN, ("constant", "mixed")),
     *((name, "constant") for name in CLUSTERS if name != DRIFTING),
 )
-"""Mechanisms and predictors with an unbiased estimate."""
+"""Mechanisms and predictors for which the accuracy has an unbiased estimate."""
 RANGES = tuple(itertools.product((*BOUNDS, *CLUSTERS), ("best", "worst")))
-"""Those that leave a range, where the accuracy is an end of it as far as clusters' shares say."""
+"""Mechanisms and predictors for which only a range is estimated; the true accuracy is an end of the range that the
+clusters' shares of labels allow."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +82,13 @@ class Judged:
 
 @lru_cache
 def judged(kind: str, classes: int = 3) -> Judged:
-    """Users whose class shares differ between clusters, with predictions whose accuracy is known.
+    """Users whose class shares differ between clusters, and a prediction for each of them.
 
-    kind: "constant": one prediction in each cluster; "best", "worst": two predictions, placed so that the accuracy is
-    the largest, or the smallest, that the shares allow; "mixed": placed at random.
+    kind: of predictor. "constant": one prediction in each cluster. "best" and "worst": two predictions in each cluster,
+    assigned to users so that the accuracy is the largest, or the smallest, that the shares allow. "mixed": two
+    predictions, assigned at random.
     """
-    rng = np.random.default_rng(7)  # fixed, so that chance is in the noise and the choice of peers alone
+    rng = np.random.default_rng(7)
     labels, predicted = [], []
     for number, size in enumerate(SIZES.tolist()):
         shares = np.full(classes, 0.3 / (classes - 1))
@@ -99,26 +107,26 @@ def judged(kind: str, classes: int = 3) -> Judged:
 
 
 def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> NDArray[np.int64]:
-    """The guesses of a cluster in an order in which as many as possible, or as few, are right."""
+    """The guesses of a cluster in the order in which most of them are right, or fewest."""
     from scipy.optimize import linear_sum_assignment
 
     return np.asarray(guess[linear_sum_assignment(truth[:, None] == guess[None, :], maximize=right)[1]])
 
 
 def mechanism_of(name: str, classes: int = 3) -> Deployment:
-    """The mechanism of that name for the study's clusters."""
-    tree: dict[str, Any] = {
+    """The mechanism of this name, deployed on the study's clusters."""
+    tree = {
         "name": "x",
         "engine": "vectorised",
         "population": {"kind": "synthetic"},
         "mechanism": MECHANISMS[name],
+        "learner": {"kind": "one_vs_rest" if "vectors" in name else "soft_logistic_regression"},
     }
-    tree["learner"] = {"kind": "one_vs_rest" if "vectors" in name else "soft_logistic_regression"}
     return Scenario.from_tree(tree).mechanism.deployed(Setup(SIZES, classes, 1e-6, "vectorised"))
 
 
 def estimates(mechanism: Deployment, users: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
-    """The estimates of the accuracy from releases of a mechanism, one for each run."""
+    """For each run the estimate of the accuracy from a release of the mechanism."""
     intervals = []
     for run in runs:
         outcome = mechanism.run(users.people, NetworkConfig(), Streams(seed, run))
@@ -128,7 +136,7 @@ def estimates(mechanism: Deployment, users: Judged, runs: Iterable[int], seed: i
 
 
 def coverage(intervals: list[AccuracyEstimate], truth: float) -> float:
-    """The share of intervals in which the accuracy lies."""
+    """The share of intervals in which the true accuracy lies."""
     return float(np.mean([interval.lower <= truth <= interval.upper for interval in intervals]))
 
 
@@ -136,7 +144,7 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
     """Measures how often intervals from released labels cover the true accuracy; returns the table's file.
 
     Args:
-        frame: where the study runs and writes. replicates: releases of every mechanism.
+        frame: where the study runs and writes. replicates: number of releases of each mechanism.
     """
     lines = []
     for name, kind in (*UNBIASED, *RANGES):
@@ -152,8 +160,9 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
 
 
 def _block(name: str, kind: str, runs: tuple[int, int]) -> list[AccuracyEstimate]:
+    """The estimates of one task: the runs from the first number up to, not including, the second."""
     return estimates(mechanism_of(name), judged(kind), range(*runs), seed=1)
 
 
 if __name__ == "__main__":
-    command(NAME, main)
+    command("validation", main)

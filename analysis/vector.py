@@ -1,32 +1,32 @@
-"""The vector approximation paper's experiments: its synthetic study with Theorem 2, and its table on images.
+"""The experiments of the vector approximation paper: a synthetic study with Theorem 2, and the tables on images.
 
-Run with `python -m analysis.vector --data-dir DIR`; interrupted, it goes on where it stopped. The images need the
-extra [deep], and CIFAR-10 a GPU as well.
+Run as `python -m analysis.vector --data-dir DIR`; a run that was stopped goes on where it stopped. The images need the
+extra [deep], and CIFAR-10 also needs a GPU.
 """
 
 import importlib.util
 import os
 from dataclasses import replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
 import pandas as pd
 
-from analysis.study import ROOT, Frame, command, curves
+from analysis.study import EPSILON, ROOT, Frame, command, curves, fewest, means
 from p2p_sim import load_scenario
 from p2p_sim.figures import Curve, Panel, plot_study
 from p2p_sim.learning import CHECKPOINTS, KnnConfig, Received
-from p2p_sim.measures import HIGH, LOW, mean_interval, theorem_2
+from p2p_sim.measures import theorem_2
 from p2p_sim.mechanisms import NeighbourMeans
 from p2p_sim.population import CircleConfig, Examples
 from p2p_sim.replicate import Replicate, exchange
 
 NAME = "vector"
 SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}
-EPSILON, NEIGHBOURS, CLASSES = "mechanism.target_epsilon", "learner.neighbours", "population.num_classes"
+"""Sweeps of the synthetic study, and the spread of the Gaussian law of each class."""
+NEIGHBOURS, CLASSES = "learner.neighbours", "population.num_classes"
 IMAGES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 VECTOR, RESPONSE, TWO_STAGES, ALIBI = "vector approximation", "randomised response", "LP-2ST", "ALIBI"
 PRINTED = {
@@ -44,19 +44,19 @@ PRINTED = {
 }
 """Accuracies that the paper's Tables 1 and 2 print, by data set, mechanism and ε; on CIFAR-10 without pre-training."""
 REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
-"""What a test changes."""
+"""What a test changes: fewer users, and two replicates."""
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the vector approximation paper's experiments: synthetic data, and images if PyTorch and the data are here.
+    """Runs the experiments on synthetic data, and those on images if PyTorch and the data are at hand.
 
-    Writes figures and tables, and returns the files.
+    Writes figures and tables, returns the files.
     """
-    tables = {name: frame.sweep(f"{NAME}/{name}.toml", REDUCED) for name in SPREADS}
+    tables = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED).points for name in SPREADS}
     bounds = {name: _bounds(name, table, frame) for name, table in tables.items()}
     images = {} if frame.small or frame.data_dir is None else _images(frame)
     columns = ("mechanism", EPSILON, NEIGHBOURS, CLASSES, "epsilon_upper", "trust", "bayes_accuracy")
-    # beside the accuracies, that of Bayes' rule, which no learner exceeds
+    # the accuracy of Bayes' rule, which no learner exceeds
     synthetic = {}
     for name, table in tables.items():
         spread = 0.05 if name == "narrow" else None
@@ -65,74 +65,73 @@ def main(frame: Frame) -> list[Path]:
     written = [
         frame.points(synthetic, columns, ("accuracy", "nonprivate_accuracy")),
         frame.table("theorem2.csv", pd.concat(bounds, names=["panel"]).reset_index(0)),
-        _draw_synthetic(synthetic, frame.out / "synthetic.png"),
-        _draw_bounds(bounds, frame.out / "theorem2.png"),
+        _draw_synthetic(synthetic, frame),
+        _draw_bounds(bounds, frame),
     ]
     return [*written, *(_write_images(images, frame) if images else ())]
 
 
 class Means(NamedTuple):
-    """Means over the users who are held out: of Δ(x), of the excess risk and of Theorem 2's bound."""
+    """Means over held-out users: of the error Δ(x) of learned bits, of the excess risk, and of Theorem 2's bound."""
 
     error: float
     excess: float
     bound: float
 
 
-def _draw_synthetic(tables: dict[str, pd.DataFrame], path: Path) -> Path:
-    """A panel for each spread, number of neighbours and ε; accuracy against K."""
+def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
+    """Draws accuracy against K, with a panel for each spread, number k of neighbours, and ε."""
     panels = []
     for name, table in tables.items():
         for (neighbours, epsilon), part in table.groupby([NEIGHBOURS, EPSILON]):
-            # what depends on no mechanism is drawn once, from the rows of one of them
+            # curves that depend on no mechanism are drawn once, from the rows of one mechanism
             once = part[part["mechanism"] == VECTOR].sort_values(CLASSES)
             lines = [
                 *curves(part, CLASSES, "accuracy", "mechanism"),
                 Curve.of("without privacy", once, CLASSES, "nonprivate_accuracy"),
-                Curve(
-                    "Bayes' rule", once[CLASSES].tolist(), once["bayes_accuracy"].tolist(), dashed=True, marked=False
-                ),
+                replace(Curve.of("Bayes' rule", once, CLASSES, "bayes_accuracy"), dashed=True, marked=False),
             ]
             title = f"{SPREADS[name]}, ε = {epsilon:g}, k = {neighbours}"
             panels.append(Panel("number of classes K", "accuracy", lines, log_x=False, log_y=False, title=title))
-    count = int(min(table["replicates"].min() for table in tables.values()))
     note = (
-        f"{count} trials a point, bands: 95% intervals. {int(table['num_users'].max()):,} users, k nearest neighbours "
-        "as the learner, pure ε for a user's label against everybody; Bayes' rule exact."
+        f"{fewest(tables)} trials a point, bands: 95% intervals. {int(table['num_users'].max()):,} users, "
+        "k nearest neighbours as the learner, pure ε for a user's label against everybody; Bayes' rule exact."
     )
-    plot_study(panels, path, "K Gaussians around a circle: the vector approximation paper's Figures 2 to 4", note)
-    return path
+    return frame.figure(
+        plot_study, panels, "synthetic.png",
+        "K Gaussians around a circle: the vector approximation paper's Figures 2 to 4", note,
+    )  # fmt: skip
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
-    """Theorem 2's bound beside the excess risk of vector approximation at every point of a sweep.
+    """A row for each point of a sweep with vector approximation: means of `Means` over replicates, with intervals.
 
-    Means over the law are taken over the holdout's features, with the law's own p(y|x).
+    table: the points of the sweep.
     """
-    lines, narrow = [], {"population.spread": 0.05} if name == "narrow" else {}
-    points = table.loc[table["mechanism"] == VECTOR, [EPSILON, NEIGHBOURS, CLASSES, "replicates"]].to_dict("records")
-    tasks = [
-        ({key: point[key] for key in (EPSILON, NEIGHBOURS, CLASSES)} | narrow, replicate)
-        for point in points
-        for replicate in range(int(point["replicates"]))
+    keys = [EPSILON, NEIGHBOURS, CLASSES]
+    points = table[table["mechanism"] == VECTOR]
+    changes, narrow = points[keys].to_dict("records"), {"population.spread": 0.05} if name == "narrow" else {}
+    runs = [
+        (point, replicate)
+        for point, replicates in zip(changes, points["replicates"], strict=True)
+        for replicate in range(int(replicates))
     ]
-    each = iter(frame.each(partial(_measured, REDUCED if frame.small else ()), tasks))
-    for line in points:
-        values_of = np.transpose(list(islice(each, int(line["replicates"]))))
-        for column, values in zip(Means._fields, values_of, strict=True):
-            mean = mean_interval(values)
-            line |= {column: mean.value, column + LOW: mean.low, column + HIGH: mean.high}
-        lines.append(line)
-    return pd.DataFrame(lines)
+    measured = partial(_measured, REDUCED if frame.small else ())
+    results = frame.each(measured, [(point | narrow, replicate) for point, replicate in runs])
+    rows = pd.DataFrame(point | result._asdict() for (point, _), result in zip(runs, results, strict=True))
+    return means(rows, keys, Means._fields)
 
 
 def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> Means:
-    """Means over one replicate of the shipped scenario with some keys changed; reduced: changes for a small study."""
+    """Means in one replicate of scenarios/vectors.toml over the held-out users' points, with the law's own p(y|x).
+
+    reduced: settings that make the scenario small. task: further settings, and the replicate.
+    """
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
     run = exchange(Replicate(scenario, replicate))
     population, release = run.population, run.outcome.labels
-    # what the scenario is about: points on a circle, of which some are held out, and nearest neighbours
+    # the scenario has points on a circle, of which some are held out, and nearest neighbours as its learner
     circle, learner = cast(CircleConfig, scenario.population), cast(KnnConfig, scenario.learner)
     points = cast(Examples, population.holdout).features.astype(np.float64)
     received = Received(population.features, release, population.num_classes, population.cluster_offsets)
@@ -142,8 +141,8 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> M
     return Means(float(at.error.mean()), float(at.excess.mean()), float(at.bound.mean()))
 
 
-def _draw_bounds(bounds: dict[str, pd.DataFrame], path: Path) -> Path:
-    """A panel for each spread and number of neighbours: excess risk, and the bound dashed, for each ε."""
+def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
+    """Draws the excess risk and, dashed, its bound for each ε, with a panel for each spread and number k."""
     panels = []
     for name, table in bounds.items():
         for neighbours, part in table.groupby(NEIGHBOURS):
@@ -154,29 +153,30 @@ def _draw_bounds(bounds: dict[str, pd.DataFrame], path: Path) -> Path:
             title = f"{SPREADS[name]}, k = {neighbours}"
             panels.append(Panel("number of classes K", "excess risk", lines, log_x=False, title=title))
     note = "Vector approximation, k nearest neighbours; the bound takes the largest error of a learned bit as measured."
-    plot_study(panels, path, "Theorem 2 of the vector approximation paper beside the excess risk", note, columns=2)
-    return path
+    return frame.figure(
+        plot_study, panels, "theorem2.png",
+        "Theorem 2 of the vector approximation paper beside the excess risk", note, columns=2,
+    )  # fmt: skip
 
 
 def _images(frame: Frame) -> dict[str, pd.DataFrame]:
-    """The sweeps on images that can be run here: none without PyTorch, CIFAR-10 only with a GPU."""
+    """The points of the sweeps on images that can be run: none without PyTorch, CIFAR-10 only with a GPU."""
     if importlib.util.find_spec("torch") is None:
         return {}
     import torch
 
     os.environ.setdefault(CHECKPOINTS, str(frame.work / "checkpoints"))
-    here = [name for name in IMAGES if name != "cifar-10" or torch.cuda.is_available()]
-    return {name: frame.sweep(f"{NAME}/{name}.toml") for name in here}
+    names = [name for name in IMAGES if name != "cifar-10" or torch.cuda.is_available()]
+    return {name: frame.swept(f"{NAME}/{name}.toml").points for name in names}
 
 
 def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
-    """Accuracies beside those printed, as a table and as a figure."""
+    """Writes measured and printed accuracies on images as a table and a figure."""
     frame, panels = replace(frame, out=frame.out / "images"), []
     for name, table in tables.items():
         printed = [PRINTED.get((name, m), {}).get(e) for m, e in zip(table["mechanism"], table[EPSILON], strict=True)]
         tables[name] = table.assign(paper_accuracy=pd.array(printed, dtype="Float64"))
         lines = curves(table, EPSILON, "accuracy", "mechanism")
-        # dashed, what the paper prints
         lines += [
             Curve(f"{mechanism}, as printed", list(points), list(points.values()), dashed=True)
             for (data, mechanism), points in PRINTED.items()
@@ -184,11 +184,14 @@ def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
         ]
         panels.append(Panel("ε", "accuracy", lines, log_y=False, title=IMAGES[name]))
     columns = ("mechanism", EPSILON, "epsilon_upper", "trust", "paper_accuracy")
-    written = frame.points(tables, columns, ("accuracy", "nonprivate_accuracy"))
-    count = int(min(table["replicates"].min() for table in tables.values()))
-    note = f"{count} trainings a point, of as many epochs for all mechanisms. Dashed: the paper's Tables 1 and 2."
-    plot_study(panels, frame.out / "images.png", "Labels of images: the vector approximation paper's tables", note)
-    return [written, frame.out / "images.png"]
+    note = (
+        f"{fewest(tables)} trainings a point, of as many epochs for all mechanisms. Dashed: the paper's Tables 1 and 2."
+    )
+    title = "Labels of images: the vector approximation paper's tables"
+    return [
+        frame.points(tables, columns, ("accuracy", "nonprivate_accuracy")),
+        frame.figure(plot_study, panels, "images.png", title, note),
+    ]
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def main(out: Path = OUT, small: bool = False, workers: int = 2) -> list[Path]:
         work = Path(scratch)
         found = {"quickstart": quickstart(work / "quickstart", small)}
         for name in SHOWN:
-            Frame(out, work, workers=workers, small=small).sweep(f"{name}.toml", REDUCED[name], keep=False)
+            Frame(out, work, workers=workers, small=small).swept(f"{name}.toml", REDUCED[name], keep=False)
             found[f"sweep-{name}"] = draw_plots(work / name)[0]
         return [Path(shutil.copy(path, out / f"{name}.png")) for name, path in found.items()]
 

@@ -15,6 +15,7 @@ from analysis import study as frames
 from analysis import vector as vector
 from analysis.internet_scale import beyond
 from analysis.stacking import __main__ as stacking
+from p2p_sim.figures import Curve, Panel, plot_panels
 from tests.conftest import ROOT
 
 STUDIES = {
@@ -96,6 +97,14 @@ def test_a_killed_study_goes_on(tmp_path):
     (tmp_path / "again").touch()
     assert run().stdout == "[0, 10, 20, 30, 40]\n"
     assert (tmp_path / "done").read_text().split() == ["0", "1", "2", "3", "3", "4"]
+
+
+def test_a_figure_may_be_the_first_file_of_a_study(frame):
+    """It is drawn although the folder of the results does not exist yet."""
+    curve = Curve("a", [1.0, 2.0], [1.0, 2.0])
+    path = frame.figure(plot_panels, [Panel("x", "y", [curve])], "first.png")
+    assert path == frame.out / "first.png"
+    assert path.is_file()
 
 
 def plus(number: int, task: int) -> int:
