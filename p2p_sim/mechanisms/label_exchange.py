@@ -279,7 +279,7 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Upper bound of the guessing advantage of the learner with all colluders, by results column; may be empty."""
+        """Upper bound of the guessing advantage of learner and colluders together, by column; empty if none collude."""
         shards = outcome.realised
         if shards is None or not any(shard.member.any() for shard in shards):
             return {}
