@@ -47,7 +47,7 @@ class ClusterResponse:
 
     Args:
         resampling_prob: λ in [0, 1], probability that a label is drawn anew.
-        noise_scale: σ >= 0 of the Laplace noise on label counts, infinite allowed.
+        noise_scale: σ >= 0, scale of the Laplace noise on label counts; may be infinite.
         threshold: τ in [0, 1/K], smallest probability in a noisy distribution.
         bias_correction: β in [0, 1), how much of the resampling the released weights undo.
         num_classes: K.
@@ -71,8 +71,7 @@ class ClusterResponse:
         Args:
             labels: (n,) in 0..K-1, stored cluster by cluster.
             offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-            rng_noise: draws the noise on the distributions. rng_labels: draws which labels change, and their new
-            values.
+            rng_noise: draws the noise on the distributions. rng_labels: draws which labels change, and to what.
         """
         k, sizes = self.num_classes, np.diff(offsets)
         check_labels(labels, k)
@@ -191,7 +190,7 @@ class ClusterRRConfig(Mechanism):
             return self.model_copy(update={"noise_scale": math.inf if self.noise_scale is None else self.noise_scale})
         choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
         if self.approximate:
-            # the parameters of the largest of some pure ε, up to twice the target, certified for (ε, δ) in all clusters
+            # from twice the target down, the first pure ε whose parameters are certified for (ε, δ) in all clusters
             for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
                 stretched = self._choice(factor * self.target_epsilon, setup.sizes, setup.num_classes)
                 noise = (stretched.resampling_prob, stretched.noise_scale, stretched.threshold, False)

@@ -236,5 +236,5 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """Flip probability that learners face in infinitely many released labels (two classes); None if unknown."""
+        """Flip probability that remains even with infinitely many released labels (two classes); None if unknown."""
         return None

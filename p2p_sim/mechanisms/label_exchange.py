@@ -228,7 +228,7 @@ class LabelExchangeMechanism(Deployment):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's bound at δ for each cluster size if nothing fails; two-sided for flipped labels of two classes.
 
-        If there are many sizes, only the worst and the largest get a tight bound.
+        If there are more than 16 sizes, most get only the upper bound of a worse size.
         """
         return epsilons([self.protection(int(n)) for n in sizes], delta)
 

@@ -195,7 +195,7 @@ class UnbiasedValues(ValueMessage):
 
     @cached_property
     def local_epsilon(self) -> float:
-        """ε₀ of one message: the largest log-ratio in the matrix of probabilities, rounded up."""
+        """ε₀ of one message: the largest log-ratio of two entries in a column of `law`, rounded up."""
         return self.best.epsilon * (1.0 + 2.0**-45)
 
     @cached_property

@@ -181,7 +181,7 @@ class Evidence:
     repeated: for labels of random users: whether one noisy label may be released under several names.
     upper: (m, K) or None. If given, the mean of `weights` is only at most the one-hot vector, and the mean of `upper`
         is at least the one-hot vector.
-    drift: a bound on an error of the means that the labels of a cluster share; None: there is no such error.
+    drift: a bound on an error of the means, common to all labels of a cluster; None: there is no such error.
     """
 
     user: NDArray[np.integer]

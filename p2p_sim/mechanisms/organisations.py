@@ -95,9 +95,9 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Combination:
-    """The predictor of one organisation, which combines its own models with those it received.
+    """The predictor of one organisation, a combination of M models.
 
-    models: the organisation's own and those received, M models in all feature groups together. weights: (M,), sum 1.
+    models: the organisation's own, in stacking also those received; M in all feature groups. weights: (M,), sum 1.
     high: weights of a private model that combines the M scores; None: the weighted mean is used.
     votes: whether the mean is of votes (±1), not of probabilities.
     """
@@ -157,8 +157,7 @@ class Organisations(Deployment):
         if low < plan.parts:
             raise InputError(f"mechanism.parts = {plan.parts}: an organisation has {low} rows for them")
         l2 = [self.own_l2(organisation) * q * q for q in shares]
-        # the parts and the rows of the combining ("high") model are disjoint: each release costs ε for its own rows
-        # alone
+        # the parts and the rows of the combining ("high") model are disjoint: a release costs ε for its own rows
         sizes = [len(part) for part in np.array_split(np.arange(low), plan.parts)]
         names = [f"part {i}" for i in range(plan.parts)] if plan.parts > 1 else ["low" if stacks else WHOLE]
         stages = [
@@ -312,7 +311,7 @@ class _OrganisationsRun:
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
-        """The predictor of organisation k, which combines its own models with those it received in time.
+        """The predictor of organisation k, made from its own models and those it received in time.
 
         Args:
             received: the models of each other organisation that arrived, by organisation.

@@ -57,7 +57,7 @@ class PrivateHistogramConfig(Mechanism):
     half-planes that a private density of the other rows distinguishes (Theorem 4.11)."""
     target_epsilon: float = Field(default=1.0, gt=0, le=100)
     """ε of the whole release at the scenario's δ, above 0 and at most 100. Votes are (ε, 0)-private. In pcl2b each of
-    the two counts gets half of ε and of δ, so that it is the paper's rule at ε/2."""
+    the two counts gets half of ε and of δ, so that the rule is the paper's at ε/2."""
     side: float | None = Field(default=None, gt=0, le=1e6)
     """Side of the cells, a public constant, above 0; absent: n^(-1/(2d)) for pcl, n^(-1/(4d)) for pcl2 and pcl2b."""
     packing: Literal["corner", "middle"] | None = None

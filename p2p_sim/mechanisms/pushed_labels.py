@@ -10,7 +10,7 @@ the bound for shuffled labels holds. On another overlay let P_v be the distribut
     D = Σ_v TV(P_v, uniform on the cluster).
 
 Walks are independent of each other and of all labels. So for each of two neighbouring data sets the view (Pr, Pr') is
-within a total variation of D of the view under uniform ends (Pr*, Pr*'). For every event S
+within total variation D of the view under uniform ends (Pr*, Pr*'). For every event S
 
     Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D,
 

@@ -80,8 +80,7 @@ class RandomizedResponse(Message):
     def fetched(self, sources: int, submissions: int) -> Accountant:
         """Accountant of the learner for a realised network: `submissions` labels fetched from `sources` users.
 
-        For tiny clusters δ is enumerated, as if there were one submission for each source; fewer submissions reveal
-        less.
+        For tiny clusters δ is enumerated with as many submissions as sources; fewer submissions reveal less.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:

@@ -295,8 +295,7 @@ class RRWithPriorConfig(LocalChannel):
     def local_advantage(self, num_classes: int) -> float | None:
         """Upper bound of what a message adds to an observer's probability to guess the label right.
 
-        In two stages the bound is that of any ε-private message, as priors of the second stage are not known
-        beforehand.
+        In two stages the bound is that of any ε-private message, as second-stage priors are not known beforehand.
         """
         if self.stages == 1:
             return super().local_advantage(num_classes)

@@ -102,7 +102,7 @@ class AvailabilityLaw(Protocol):
         Args:
             shard: the users. streams: the replicate's random streams.
             horizon_s: finite time, seconds, until which users switch on and off; then each stays online or offline. A
-                longer horizon changes no period before the shorter one. Joining, leaving and traces ignore it.
+                longer horizon changes nothing before a shorter one. Joining, leaving and traces ignore the horizon.
         """
         ...
 

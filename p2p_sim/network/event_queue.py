@@ -71,7 +71,7 @@ class Engine:
         self._advancing = False
 
     def post(self, kind: int, users: Users, times: Times) -> None:
-        """Queue messages of a kind for users (m,) at times (m,), seconds, not before the message in delivery."""
+        """Queue messages of a kind for users (m,) at times (m,), seconds, not earlier than the message in delivery."""
         if users.size == 0:
             return
         if not self._advancing:
@@ -82,7 +82,7 @@ class Engine:
             return
         position = times - self._origin
         position /= self._width
-        np.clip(position, self._next, SLOTS, out=position)  # an actor may post before the next window
+        np.clip(position, self._next, SLOTS, out=position)  # an actor may post for a time before the next window
         slot = position.astype(np.int16)
         lowest, highest = int(slot.min()), int(slot.max())
         if lowest == highest:
@@ -99,7 +99,7 @@ class Engine:
     def run(self, actors: Sequence[Actor] = ()) -> None:
         """Deliver messages until none is queued and every actor is done.
 
-        An engine runs once: it lets go of its handler at the end.
+        An engine runs once: it drops its handler at the end.
         """
         for actor in actors:
             self._environment.process(actor(self._environment))

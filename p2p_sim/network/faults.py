@@ -79,11 +79,11 @@ class InTransit:
 
 
 class NetworkFault(Config):
-    """The base of faults of messages in transit. A fault defines one or more of the four methods `EFFECTS`.
+    """The base of faults of messages in transit. A fault defines one or more of the methods in `EFFECTS`.
 
-    Each method is a function of the messages alone, row by row. It may get a message more than once, beside different
-    other messages, and must return the same for it each time. Random numbers come from `messages.uniform`. No method
-    sees a true label.
+    Each method is a function of the messages alone, row by row. A message may be passed to it more than once, beside
+    different other messages, and must get the same result each time. Random numbers come from `messages.uniform`. No
+    method sees a true label.
     """
 
     kind: str

@@ -29,7 +29,7 @@ HARMLESS = frozenset(
         *("duplication", "reordering", "bandwidth_bps", "header_bytes", "start_window_s"),
     )
 )
-"""Keys that change when a message arrives, or how often, but neither whose label a user gets nor whether it arrives.
+"""Keys that change when or how often a message arrives, but neither whether it arrives nor whose label a user gets.
 
 Where nothing expires, a message that is late, overtaken or delivered twice leaves the set of submissions as it is.
 Every other key that differs from its default counts as a fault."""
@@ -168,7 +168,7 @@ class NetworkConfig(Extended):
 
     def transit(self) -> Faults:
         """All faults of messages in transit."""
-        faults: list[tuple[str, NetworkFault]] = []  # each after the prefix of the purposes of its random numbers
+        faults: list[tuple[str, NetworkFault]] = []  # after the prefix of its random numbers' purposes
         if self.loss:
             faults.append(("", Loss(share=self.loss)))
         if self.duplication:

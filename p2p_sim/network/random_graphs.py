@@ -77,9 +77,9 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
     """The edges of a random small world (Watts and Strogatz, 1998).
 
     Nodes stand on a ring, each joined to the `degree` nearest nodes. Each edge is moved with probability `rewire_prob`,
-    independently. A moved edge keeps one end. Its other end becomes a uniform node, drawn anew until the edge joins two
-    nodes that are joined neither on the ring nor by an edge moved earlier. Edges are moved in the order of their length
-    on the ring, then along the ring.
+    independently. A moved edge keeps one end. In each round, every edge that is still to be moved draws a uniform node
+    as its other end; it is moved if no edge of the ring and no edge moved earlier joins its two nodes. If several edges
+    of a round draw the same pair, the shortest on the ring takes it.
 
     Watts and Strogatz move edges one after another, and an edge may take a place that an earlier move left; the
     difference is of the order of degree/size. Rings of at most 4 * degree nodes are rewired as Watts and Strogatz do:
