@@ -49,7 +49,7 @@ class Channel(Mechanism):
 
     @property
     def noise(self) -> Message:
-        """The randomizer that turns a user's label into her message, after `deployed` has fixed the parameters."""
+        """The randomizer of this mechanism, once `deployed` has fixed the parameters."""
         return self.randomizer(self.setup)
 
     def release(
@@ -62,7 +62,7 @@ class Channel(Mechanism):
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
         """Public probabilities of each released label given the true label; None if the randomizer has no such matrix.
 
-        A subclass that changes labels further must override this method.
+        A subclass that changes labels after the randomizer must override this method.
         """
         transition = self.noise.transition
         return None if transition is None else NoiseLaw.common(transition, self.source)
@@ -81,7 +81,7 @@ class Channel(Mechanism):
 
 @dataclass(frozen=True)
 class LocalAccountant(Accountant):
-    """Accountant against an observer who sees a message and knows its sender: ε₀ at every δ, and a lower bound.
+    """Accountant against an observer who sees a message and knows its sender: at every δ, ε is at most ε₀.
 
     message: the randomizer. local_epsilon: ε₀ of a message. conditions: conditions of the bounds, as sentences.
     """
@@ -110,7 +110,7 @@ class LocalChannel(Channel):
     """Every user sends her message with her name; no trusted party and no amplification."""
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of a user's message, seen with her name, for any cluster size."""
+        """Accountant of a user's message, seen with her name; the same for every cluster size."""
         noise = self.randomizer(setup)
         return LocalAccountant(noise, noise.local_epsilon, self.conditions)
 

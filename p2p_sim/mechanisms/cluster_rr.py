@@ -30,9 +30,9 @@ def released_distributions(
     Laplace noise is added to the cluster's label shares; they are clipped to [τ, 1] and scaled to sum 1.
 
     Args:
-        counts: (C, K) users of each cluster that hold each label; every cluster has users.
+        counts: (C, K) number of users of each cluster with each label; every cluster has users.
         threshold: τ in [0, 1/K].
-        noise_scale: σ >= 0, in users per count; infinite noise makes q̃ independent of the labels.
+        noise_scale: σ >= 0, in numbers of users; at σ = ∞ the labels have no influence on q̃.
         rng: draws C·K numbers.
     """
     noise = rng.laplace(size=counts.shape)
@@ -47,7 +47,7 @@ class ClusterResponse:
 
     Args:
         resampling_prob: λ in [0, 1], probability that a label is drawn anew.
-        noise_scale: σ >= 0 of the Laplace noise on label counts, infinite allowed.
+        noise_scale: σ >= 0, scale of the Laplace noise on label counts; may be infinite.
         threshold: τ in [0, 1/K], smallest probability in a noisy distribution.
         bias_correction: β in [0, 1), how much of the resampling the released weights undo.
         num_classes: K.
@@ -71,7 +71,7 @@ class ClusterResponse:
         Args:
             labels: (n,) in 0..K-1, stored cluster by cluster.
             offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-            rng_noise: draws the noise on the distributions. rng_labels: draws which labels are resampled, and as what.
+            rng_noise: draws the noise on the distributions. rng_labels: draws which labels change, and to what.
         """
         k, sizes = self.num_classes, np.diff(offsets)
         check_labels(labels, k)
@@ -190,7 +190,7 @@ class ClusterRRConfig(Mechanism):
             return self.model_copy(update={"noise_scale": math.inf if self.noise_scale is None else self.noise_scale})
         choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
         if self.approximate:
-            # parameters for the largest pure ε, up to twice the target, that are certified for (ε, δ) in all clusters
+            # from twice the target down, the first pure ε whose parameters are certified for (ε, δ) in all clusters
             for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
                 stretched = self._choice(factor * self.target_epsilon, setup.sizes, setup.num_classes)
                 noise = (stretched.resampling_prob, stretched.noise_scale, stretched.threshold, False)
@@ -218,7 +218,7 @@ class ClusterRRConfig(Mechanism):
         return LabelRelease.of(signed_weights(noisy, each, self.bias_correction), "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
-        """Class scores of each released label z: of the user's own label if λ < 1, of a user of her cluster if λ = 1.
+        """Class scores from each released label z: of the user's own label if λ < 1, of her cluster's labels if λ = 1.
 
         If the noisy distributions q̃ are released (β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) are unbiased. If β
         = 0 and λ < 1, q̃ is replaced by the cluster's shares of released labels; at λ = 1 the scores are 1{z}. In both
@@ -244,7 +244,7 @@ class ClusterRRConfig(Mechanism):
         return Evidence(release.user, (indicator - rate * mean[cluster]) / (1.0 - rate), drift=drift)
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
-        """Accountant of the learner for a cluster of `size` users; with `approximate`, δ takes up to seconds."""
+        """Accountant of the learner for a cluster of `size` users; with `approximate`, it takes up to seconds."""
         lam, sigma, tau, beta = self.parameters.values()
         return ClusterResampling(
             size, setup.num_classes, lam, sigma, tau, released=beta > 0.0, counted=self.approximate

@@ -37,11 +37,11 @@ STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """The facts about a scenario for which a mechanism fixes its parameters.
+    """The facts about a scenario from which a mechanism fixes its parameters.
 
     sizes: (C,) number of users in each cluster. num_classes: K. delta: δ of the scenario.
     engine, adversaries: keys of the scenario, for mechanisms that send messages.
-    values: (K,) the public grid of numbers if labels are numbers, of which a label is then the index; else None.
+    values: if labels are numbers, the public grid (K,) of these numbers, into which a label is an index; else None.
     """
 
     sizes: NDArray[np.int64]
@@ -56,9 +56,9 @@ class Setup:
 class Accounted:
     """The privacy figures of one run.
 
-    learner: the learner's bound for each cluster, in the population's order; for a run that keeps only sums, only for
-    clusters that may have the largest or smallest ε.
-    statements: bounds for all users, by the results column that holds ε; the learner's bound is included.
+    learner: the learner's bound for each cluster, in the population's order. A run that keeps only sums has bounds only
+    for clusters that may have the largest or smallest ε.
+    statements: bounds for all users, by the results column of their ε; the learner's bound is included.
     facts: further results columns about the realised network.
     """
 
@@ -128,7 +128,7 @@ class Deployment(ABC):
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of how much more often an observer of a user's message guesses her label right than without it.
+        """Upper bound of what a user's message adds to an observer's probability to guess her label right.
 
         All labels are equally likely. None if users send no messages, or if the bound follows from `local_epsilon`.
         """
@@ -236,5 +236,5 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """Flip probability that learners face in infinitely many released labels (two classes); None if unknown."""
+        """Flip probability that remains even with infinitely many released labels (two classes); None if unknown."""
         return None

@@ -34,7 +34,7 @@ Singles = NDArray[np.float32]
 class NoisySteps(Mechanism):
     """Base of mechanisms in which a curator takes noisy gradient steps on the log loss and releases the model.
 
-    of_steps: class of the accountant of all steps, which takes σ, q and the number of steps.
+    of_steps: class of the accountant of all steps, made from noise multiplier, sampling rate and number of steps.
     """
 
     of_steps: ClassVar[type[DpSgd]] = DpSgd
@@ -50,12 +50,12 @@ class NoisySteps(Mechanism):
     epochs: float = Field(default=20.0, gt=0, le=1e4)
     """Passes over the users, above 0: there are epochs / sampling_rate steps, rounded, at least one."""
     clip: float = Field(default=1.0, gt=0)
-    """C: L2 norm to which each user's gradient is shortened, above 0."""
+    """C: largest L2 norm of a user's gradient, to which a longer gradient is shortened; above 0."""
     feature_norm: float = Field(default=10.0, gt=0)
     """Root mean square norm to which the public features are scaled after they are centred, above 0."""
     learning_rate: float | None = Field(default=None, gt=0)
-    """Length of a step. Absent: (4.5 / clip) / (1 + 0.85 r), where r = σ sqrt(steps · parameters) / (q n) is the norm
-    of the noise of all steps together, in units of `clip`; it is public."""
+    """Length of a step. Absent: (4.5 / clip) / (1 + 0.85 r), where r = σ sqrt(steps · parameters of the model) / (q ·
+    users) is the norm of the noise of all steps together, in units of `clip`; r is public."""
     l2: float = Field(default=0.0, ge=0)
     """Weight of the penalty |w|²/2 against the mean log loss, at least 0."""
     releases: ClassVar[ReleaseKind] = "model"
@@ -97,12 +97,12 @@ class NoisySteps(Mechanism):
         features = scaling.apply(features)
         norms = np.sqrt(np.einsum("nd,nd->n", features, features))
         shape, expected = (self.setup.num_classes, features.shape[1]), rate * labels.size
-        # how far noise moves the weights in all steps of length 1, in units of `clip`: more noise, shorter steps
+        # norm of the noise of all steps together, in units of `clip`; the larger the noise, the shorter each step
         walk = sigma * math.sqrt(self.steps * shape[0] * shape[1]) / expected
         length = self.learning_rate or 4.5 / self.clip / (1.0 + 0.85 * walk)
         weights = np.zeros(shape, dtype=np.float32)
         for _ in range(self.steps):
-            # Σ of the clipped gradients of a Poisson batch, plus σC N(0, I), over the expected size of the batch
+            # sum of the clipped gradients of a Poisson batch, plus σC N(0, I); divided by the batch's expected size
             batch = np.flatnonzero(bernoulli(rng, rate, labels.size))
             gradient = clipped_gradient_sum(
                 weights, features[batch], norms[batch], labels[batch], self.clip
@@ -117,11 +117,11 @@ class NoisySteps(Mechanism):
     ) -> Singles:
         """Returns the gradient (K, d+1) by which a step moves; here the noisy gradient itself.
 
-        A subclass may improve it with public values only, so that privacy does not change.
+        A subclass may improve the gradient with public values only, so that privacy does not change.
 
         Args:
             gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
-            rng: numbers that are independent of the batch.
+            rng: draws that are independent of the batch.
         """
         return gradient
 
@@ -130,8 +130,9 @@ class DpSgdConfig(NoisySteps):
     """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
 
     The defaults were chosen once on MNIST, Fashion-MNIST and digits, for a low error rate at ε from 0.1 to 4; on these
-    sets ε does not cover that choice. Nearly every gradient is clipped, and probabilities are not calibrated. With
-    `feature_norm = 1` and `clip = 2` hardly any gradient is clipped, which is better if log loss counts.
+    sets ε does not cover that choice. The defaults clip nearly every gradient, and the model's probabilities are not
+    calibrated. With `feature_norm = 1` and `clip = 2` hardly any gradient is clipped, which is better if log loss
+    counts.
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
@@ -178,9 +179,10 @@ class SoftmaxModel:
 def clipped_gradient_sum(
     weights: Singles, inputs: Singles, norms: Singles, labels: NDArray[np.uint8], clip: float
 ) -> Singles:
-    """Returns the sum (K, d+1) of the users' log-loss gradients (p - e_y)⊗x, each shortened to norm `clip`.
+    """Returns the sum (K, d+1) of the users' log-loss gradients (p - e_y)⊗x, each shortened to norm `clip` at most.
 
-    The norm of an outer product is the product of the norms, so single gradients are never formed.
+    Here p are the class probabilities of a row x, and e_y is its one-hot label. The norm of an outer product is the
+    product of the norms, so single gradients are never formed.
 
     Args:
         weights: (K, d+1). inputs: (m, d+1) rows x. norms: (m,) of these rows. labels: (m,).
@@ -211,7 +213,7 @@ class LabelDpProConfig(NoisySteps):
     conditions: ClassVar[tuple[str, ...]] = PROJECTED_CONDITIONS
     of_steps: ClassVar[type[DpSgd]] = ProjectedSteps
     public_batch: int = Field(default=128, ge=1, le=10_000)
-    """m: number of users whose public features a step uses, drawn independently of its batch, 1 to 10,000."""
+    """m: number of users, drawn independently of a step's batch, whose public features the step uses; 1 to 10,000."""
     iterations: int = Field(default=50, ge=1, le=10_000)
     """Iterations of each projection, 1 to 10,000."""
     smoothing: float = Field(default=0.75, gt=0, le=1)
@@ -258,8 +260,8 @@ def mixed(mixture: NDArray[np.floating], residuals: Singles, inputs: Singles) ->
 def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterations: int) -> NDArray[np.float64]:
     """Weights (m, K) of the mixture of class gradients that is approximately nearest to a target gradient.
 
-    Computed by accelerated projected descent. Every iterate is a distribution over rows and classes, so inaccuracy
-    costs utility and no privacy.
+    Computed by accelerated projected descent. Every iterate is a distribution over rows and classes, so that stopping
+    early costs only utility.
 
     Args:
         target: (K, d+1). residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1). iterations: number of steps.

@@ -1,6 +1,6 @@
 """Privacy bounds of a finished exchange, for each cluster of the realised network and each observer.
 
-`realised_accountants.accountant` says which accountant belongs to which observer, and why.
+`realised_accountants.accountant` chooses the accountant of each observer, and explains the choice.
 """
 
 import itertools
@@ -74,9 +74,9 @@ def cluster_privacy(
 def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
     """Marks the clusters (C,) of a run that may hold its largest or smallest ε; the other clusters need no accounting.
 
-    Let S users answer, and let t users submit a label that they fetched uniformly. Reveal the noisy bits of b users and
-    the submissions that came from them: an exchange among S - b users with at most t submissions remains. So ε does not
-    fall if S falls, or if t grows. Clusters whose ε depends on more than S and t are always marked.
+    Let S users answer, and let t users submit a label that they fetched uniformly. If b users' noisy bits and the
+    submissions that carry them are also revealed, an exchange among S - b users with at most t submissions remains. So
+    ε does not fall if S falls, or if t grows. Clusters whose ε depends on more than S and t are always marked.
     """
     plain, counts = list[bool](), list[tuple[int, int]]()
     for cluster in clusters_of(shards):
@@ -94,7 +94,7 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
 
 
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
-    """Worst ε over clusters for observers other than the plain learner, by the results column that holds it."""
+    """Worst bound over clusters for each observer other than the plain learner, by the results column of its ε."""
     statements = {
         "epsilon_others_upper": worst_bound([cluster.others for cluster in clusters]),
         "epsilon_times_upper": worst_bound([cluster.timed for cluster in clusters]),
@@ -111,7 +111,7 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """Results columns: numbers of users who submitted own labels, colluded or were probed, and the largest `meets`."""
+    """Results columns: largest `meets`; numbers of users who submitted their own labels, colluded or were probed."""
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
         "coalition_meets": max(meets) if meets else None,
@@ -160,17 +160,16 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
     """
     deltas = []
     for cluster in clusters_of(shards):
-        model = accountant(cluster, noise, "learner", user=0)  # one for every ε
+        model = accountant(cluster, noise, "learner", user=0)  # the same for every ε
         delta = partial(model.user_delta, 0) if isinstance(model, FetchDistribution) else partial(kept_delta, model)
         deltas.append([delta(epsilon) for epsilon in epsilons])
     return np.array(deltas)
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
-    """Upper bound of how much more often the coalition guesses a label right than it would without the run.
+    """Upper bound of the coalition's guessing advantage: how much the run raises its chance to guess a user's label.
 
-    The coalition is the learner and all colluding users; the label is that of any other user. All labels are equally
-    likely.
+    The coalition is the learner and all colluding users, and the user is any other one. All labels are equally likely.
 
     Args:
         shards: network records of the run. noise: the randomizer of each label.
@@ -196,7 +195,7 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
         return others if model is passed_on else model.epsilon(delta)
 
     learner, timed = bound("learner"), bound("learner-times")
-    # if times reveal nothing, a learner who also sees them has the same bound, under this further condition
+    # a learner who also sees times has the same bound under the further condition that times reveal no peers
     added: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
     conditions = tuple(new for old in timed.conditions for new in added.get(old, (old,)))
     timed = replace(timed, observer="learner-times", conditions=conditions)
@@ -222,7 +221,7 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Bounds of the probability that a colluder fetched a given label, and of ε of users whose label none fetched.
+    """Bounds of the probability that a colluder fetched a given label, and of ε if no colluder fetched it.
 
     The colluders' bits and the labels they fetched count as revealed. A result is None if it is unknown. A fetched
     label is still protected by its own noise, since flips do not depend on fetches.
@@ -236,7 +235,7 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
     revealed = cluster.revealed + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)
     if revealed >= sources:
-        bound = NoiseAlone(noise, "the members may know everybody else's").epsilon(delta)
+        bound = NoiseAlone(noise, "the members may know the noisy labels of all other users").epsilon(delta)
         return meets, replace(bound, observer="coalition")
     bound = _kept_epsilon(UniformSources(sources, revealed, cluster.submissions, alpha), delta)
     event = f"{REALISED} and that no member fetched the label"

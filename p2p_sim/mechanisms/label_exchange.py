@@ -68,21 +68,21 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K for K classes. Give this or
     `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε: choose the least noise (α, or the randomizer's ε₀) that keeps every cluster's certified ε at the scenario's δ
-    at or below this. Above 0, at most 100."""
+    """ε, above 0 and at most 100: the least noise (smallest α, or largest ε₀ of the randomizer) is chosen with which
+    the certified ε at the scenario's δ is at most this in every cluster."""
     sampling_rate: float = Field(default=1.0, ge=1e-9, le=1)
     """θ: probability that a user passes the label she fetched on to the learner, 1e-9 to 1."""
     peers: int | dict[str, float] = 1
-    """k: peers whom a user asks in parallel, with replacement; she passes on the label that most reply; odd, 1 to 41.
-    Or a table of such numbers with their probabilities, of which she draws hers, such as { 1 = 0.5, 5 = 0.5 }."""
+    """k: number of peers whom a user asks in parallel, with replacement; odd, 1 to 41. She passes on the most frequent
+    reply. Or a table of such numbers and their probabilities, from which each user draws k: { 1 = 0.5, 5 = 0.5 }."""
     missing: Literal["silent", "answered"] = "silent"
     """What a user does if some of her peers' replies never come: "silent": submit nothing; "answered": submit what most
-    of the others reply, if there are any. Without `network.request_timeout_s` she waits for ever."""
+    of the other peers reply, if any of them replies. Without `network.request_timeout_s` she waits for ever."""
     debias: bool = False
     """Undo the flips on average, which is possible since α is public: each label becomes K signed weights."""
     randomizer: MessagesConfig | None = None
-    """Randomizer of a message in place of a flipped label; kind = "vector_approximation", "alibi",
-    "rr_with_prior"; of labels that are numbers, "rr_on_bins" or "unbiased_values"."""
+    """Randomizer of messages that carry no flipped label: kind = "vector_approximation", "alibi" or "rr_with_prior";
+    for labels that are numbers, "rr_on_bins" or "unbiased_values"."""
 
     @property
     def releases(self) -> ReleaseKind:
@@ -107,7 +107,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
         beyond = "randomizer" if self.randomizer is not None else "debias" if self.debias else None
         if beyond is not None and self.asking.several:
             raise ValueError(
-                f"{beyond}: is for one peer; the majority of several peers' labels is that of flipped labels"
+                f"{beyond}: is for one peer; with several peers, users submit a majority of flipped labels"
             )
         return self
 
@@ -139,7 +139,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Raise InputError for adversaries whose answers no message can carry, or against whom no bound is known."""
+        """Raise InputError for a target ε or adversaries without a known bound, or answers that fit no message."""
         beyond = (*network.faults, *adversaries.active)
         if self.asking.several and self.target_epsilon is not None and beyond:
             raise InputError(
@@ -151,8 +151,8 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
             raise InputError(
                 f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
             )
-        # A shift of flipped labels among all classes leaves their law as it is, so that whoever answers with the next
-        # class still hides others; under a prior the next class may be one that nobody else sends.
+        # Flips treat all classes alike, so users who answer with the next class still hide others among flipped labels.
+        # Under a prior the next class may be one that nobody else sends.
         if self.randomizer is not None and adversaries.inverting:
             raise InputError(
                 f"adversaries.{adversaries.inverting[0]}.answer = 'inverted': known to hide others among flipped "
@@ -176,7 +176,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
         else:
             noise = self.flips(setup)
         if self.debias:
-            flipped_labels(noise, "debiasing").debiased(np.zeros(0, dtype=np.uint8))  # refuses an α that leaves nothing
+            flipped_labels(noise, "debiasing").debiased(np.zeros(0, dtype=np.uint8))  # refuses α = (K-1)/K
         return LabelExchangeMechanism(
             noise, self.sampling_rate, setup.engine, setup.adversaries, debias=self.debias, asking=self.asking
         )
@@ -228,7 +228,7 @@ class LabelExchangeMechanism(Deployment):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's bound at δ for each cluster size if nothing fails; two-sided for flipped labels of two classes.
 
-        If there are many sizes, only the worst and the largest get a tight bound.
+        If there are more than 16 sizes, most get only the upper bound of a worse size.
         """
         return epsilons([self.protection(int(n)) for n in sizes], delta)
 
@@ -238,7 +238,7 @@ class LabelExchangeMechanism(Deployment):
             return self.randomizer.exchanged(size, self.sampling_rate)
         noise = flipped_labels(self.randomizer, "the majority of several peers")
         if noise.flip_prob == 0.0 or size > LARGEST_CLUSTER:
-            return NoiseAlone(noise, "no figure for majorities without noise, or in larger clusters")
+            return NoiseAlone(noise, "no figure is known for majorities without noise, or in clusters so large")
         return noise.majority(size, self.sampling_rate, self.asking.shares)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
@@ -251,7 +251,7 @@ class LabelExchangeMechanism(Deployment):
         if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         chosen = clusters_to_evaluate(outcome.realised)
-        summed = outcome.realised[0].users is not None  # nobody asks for a single cluster's figure
+        summed = outcome.realised[0].users is not None  # a run of sums: the chosen clusters suffice
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
         deciding = clusters if summed else list(itertools.compress(clusters, chosen))
         worst = worst_bound([cluster.learner for cluster in deciding])
@@ -279,7 +279,7 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Upper bound of the guessing advantage of the learner with all colluders, by results column; may be empty."""
+        """Upper bound of the guessing advantage of learner and colluders together, by column; empty if none collude."""
         shards = outcome.realised
         if shards is None or not any(shard.member.any() for shard in shards):
             return {}
@@ -289,7 +289,7 @@ class LabelExchangeMechanism(Deployment):
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Probabilities of a released label given that of a random user of the cluster; None for majorities."""
+        """Probabilities of a released label given the label of a random user of the cluster; None for majorities."""
         transition = self.randomizer.transition
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
@@ -298,7 +298,7 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of each released label as that of a random user of the cluster; unbiased if nobody fails or lies."""
+        """Scores of a released label as the label of a random user of the cluster; unbiased if nobody fails or lies."""
         if outcome.labels.kind == "hard":
             return super().evidence(outcome, cluster_offsets)
         return of_messages(outcome.labels, self.randomizer, "cluster")
@@ -324,8 +324,8 @@ class LabelExchangeMechanism(Deployment):
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         exchange, theta = self.situation(situation), self.sampling_rate
-        alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused before α is looked at
-        # the largest ε of a cluster, or what fails in the first cluster where no ε is stated
+        alpha = self.randomizer.binary_flip_prob or 0.0  # other messages are refused before α is used
+        # the largest ε over cluster sizes, or the reason at the first cluster size without an ε
         lemma9 = [lemma9_stated(int(n), alpha, theta, delta, exchange) for n in sizes]
         failed = next((stated for stated in lemma9 if stated.epsilon is None), None)
         return {

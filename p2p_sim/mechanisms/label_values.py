@@ -45,7 +45,7 @@ class ValueMessage(Message):
     Args:
         target_epsilon: ε, above 0.
         values: (k,) label values, increasing, public.
-        prior: (k,) probabilities that depend on no label of this release; absent: all the same.
+        prior: (k,) probabilities that depend on no label of this release; absent: all equal.
     """
 
     target_epsilon: float
@@ -69,7 +69,7 @@ class ValueMessage(Message):
     @property
     @abstractmethod
     def outputs(self) -> Floats:
-        """Output values (m,): the numbers that a message can name."""
+        """Output values (m,); the payload of a message is an index into them."""
 
     @property
     @abstractmethod
@@ -97,15 +97,15 @@ class ValueMessage(Message):
         return attained_epsilon(self.law, delta, self.local_epsilon)
 
     def values_of(self, payload: NDArray[np.integer]) -> Floats:
-        """Returns the output values (n,) that payloads (n,) name."""
+        """Returns the output values (n,) whose indices are the payloads (n,)."""
         return np.asarray(self.outputs[payload])
 
 
 @dataclass(frozen=True)
 class RrOnBins(ValueMessage):
-    """RR-on-Bins (Ghazi et al. 2023): randomised response over bins of labels, the best for the prior and the loss.
+    """RR-on-Bins (Ghazi et al. 2023): randomised response over the best bins of labels for a prior and a loss.
 
-    Once the bins are fixed, a message is a flipped label among b classes, and every bound for these holds.
+    Once b bins are fixed, a message is a flipped label of b classes, so that every bound for flipped labels holds.
 
     Args:
         loss: "squared" or "absolute"; the bins minimise its expectation under the prior.
@@ -146,7 +146,7 @@ class RrOnBins(ValueMessage):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between the messages of two labels: 1 - αb/(b-1), for labels in different bins."""
+        """Largest total variation between two labels' messages: 1 - αb/(b-1) for b bins and flip probability α."""
         return self.noise.total_variation
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -155,7 +155,7 @@ class RrOnBins(ValueMessage):
         return self.noise.randomize(np.array(self.bins.bin_of, dtype=np.uint8)[labels], rng)
 
     def debiased(self, payload: NDArray[np.integer]) -> Floats:
-        """Numbers (n,) for payloads (n,) whose mean, given a label, is the prior mean of the label's bin."""
+        """Numbers (n,) for payloads (n,); given a label, their mean is the prior mean of the label's bin."""
         prior, bin_of = np.array(self.common_prior), np.array(self.bins.bin_of)
         mass = np.bincount(bin_of, weights=prior)
         middle = np.bincount(bin_of, weights=np.array(self.values)) / np.bincount(bin_of)
@@ -195,7 +195,7 @@ class UnbiasedValues(ValueMessage):
 
     @cached_property
     def local_epsilon(self) -> float:
-        """ε₀ of one message: the largest log-ratio in the matrix of probabilities, rounded up."""
+        """ε₀ of one message: the largest log-ratio of two entries in a column of `law`, rounded up."""
         return self.best.epsilon * (1.0 + 2.0**-45)
 
     @cached_property
@@ -217,9 +217,9 @@ def _best(values: tuple[float, ...], prior: tuple[float, ...], epsilon: float) -
 def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[float, ...]:
     """A prior (k,) over label values, estimated from the noisy labels (n,) of users who take part in nothing else.
 
-    The prior holds the unbiased shares of the values, raised to at least 1/(n k) before they are scaled to sum 1. The
-    labels of all other users play no role. So the total is the larger ε of the two groups of users (parallel
-    composition), if the choice of the groups is public and independent of the labels.
+    The prior is the unbiased shares of the values, raised to at least 1/(n k) and then scaled to sum 1. The labels of
+    all other users play no role. So the total ε is the larger of the two groups' ε (parallel composition), if the
+    choice of the groups is public and independent of the labels.
     """
     k = noise.num_classes
     if not len(payload):
@@ -264,7 +264,7 @@ class UnbiasedConfig(ValuesConfig):
         try:
             randomizer.best  # noqa: B018  # solves the linear programme
         except ValueError as error:
-            raise InputError(f"mechanism: no unbiased values at ε₀ = {epsilon:g}: {error}; give a larger one") from None
+            raise InputError(f"mechanism: no unbiased values at ε₀ = {epsilon:g}: {error}; give a larger ε₀") from None
         return randomizer
 
 

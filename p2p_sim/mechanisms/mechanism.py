@@ -101,7 +101,7 @@ class MechanismBase(Config):
     ) -> None:
         """Raise InputError if network or adversary keys have no effect on this mechanism.
 
-        By default all faults are refused, as the mechanism simulates no messages.
+        By default all faults and adversaries are refused, as the mechanism simulates no messages.
         """
         if not network.ideal or adversaries != NOBODY:
             beyond = (*network.faults, "adversaries")[0]
@@ -171,7 +171,7 @@ class Mechanism(MechanismBase, Deployment):
         if whole and part is not None:
             raise InputError("mechanism: works on all users at once and cannot be split by shards")
         everybody = Shard(0, 0, population.num_users, population.cluster_offsets)
-        nobody = Shard(0, 0, 0, np.zeros(1, dtype=np.int64))  # a part without shards has a release of the same kind
+        nobody = Shard(0, 0, 0, np.zeros(1, dtype=np.int64))  # for a part without shards
         chosen = (everybody,) if whole else population.shards[slice(*(part or (None,)))] or (nobody,)
         offer, classes, parts = maker_of(self), self.setup.num_classes, list[LabelRelease]()
         for shard in chosen:
@@ -185,7 +185,7 @@ class Mechanism(MechanismBase, Deployment):
         return Outcome(LabelRelease.join(parts))
 
     def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:
-        """The learner's accountant for each distinct cluster size, ascending; a single one if all are equal."""
+        """The learner's accountant for each distinct cluster size, ascending; a single accountant if all are equal."""
         models = tuple(self.accountant(self.setup, size) for size in np.unique(cluster_sizes).tolist())
         if (offer := maker_of(self)) is not None:
             for model in models:

@@ -1,4 +1,4 @@
-"""Configurations of the messages of an exchange that carry other payloads than flipped labels."""
+"""Configurations of the messages of an exchange that carry something other than flipped labels."""
 
 import math
 from abc import ABC, abstractmethod
@@ -41,7 +41,7 @@ def exchanged_at(
 
     Args:
         randomizer: makes the randomizer at an ε₀. target, delta: the learner's (ε, δ) in every cluster.
-        sizes: of the clusters. sampling_rate: θ. most: largest ε₀ allowed.
+        sizes: (C,) cluster sizes. sampling_rate: θ. most: largest ε₀ allowed.
     """
 
     def certified(local: float, size: int) -> bool:

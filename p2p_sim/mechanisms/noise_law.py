@@ -173,15 +173,15 @@ class Drift:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Class scores of released labels: the mean of a label's scores, given the true label, is its one-hot vector.
+    """Class scores of released labels: given the true label, the mean of the scores is the true label's one-hot vector.
 
     user: (m,) the user under whose name each label was released.
-    weights: (m, K) the scores; each row sums to 1.
+    weights: (m, K) the scores; each row sums to 1 unless `upper` is given.
     source: whose label is scored: the user's own, or that of a random user of her cluster.
     repeated: for labels of random users: whether one noisy label may be released under several names.
-    upper: (m, K) or None. With it, the mean of `weights` is at most the one-hot vector, and the mean of `upper` is at
-        least that.
-    drift: a bound on an error of the means that the labels of a cluster share; None: there is no such error.
+    upper: (m, K) or None. If given, the mean of `weights` is only at most the one-hot vector, and the mean of `upper`
+        is at least the one-hot vector.
+    drift: a bound on an error of the means, common to all labels of a cluster; None: there is no such error.
     """
 
     user: NDArray[np.integer]
@@ -218,8 +218,8 @@ class Evidence:
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
     """Class scores of hard labels whose noise has a public matrix; None if that matrix gives no scores.
 
-    With an invertible matrix the scores are unbiased. Else there are lower and upper scores, and only if a label
-    released under a user's name is her own.
+    With an invertible matrix the scores are unbiased. Otherwise there are lower and upper scores if each user's
+    released label comes from her own label, and None if not.
     """
     labels = release.payload.astype(np.int64)
     used, index = np.unique(law.groups(len(labels)), return_inverse=True)
@@ -239,9 +239,9 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     The noise matrix need not have an inverse.
 
     Let S be the labels that are released with probability above 0. For a class of S, the inverse on S gives a score g.
-    Given a true label in S, the mean of g is the indicator of the class; given another label y it is a number c_y.
-    With M = max(0, max c_y) and m = min(0, min c_y), g - m is an upper score and (g - M)/(1 - M) a lower one.
-    For a class outside S the scores are the trivial 0 and 1.
+    Given a true label in S, the mean of g is the indicator of the class; given a label y outside S, the mean is a
+    number c_y. With M = max(0, max c_y) and m = min(0, min c_y), g - m is an upper score and, if M < 1, (g - M)/(1 - M)
+    is a lower one. For a class outside S the scores are the trivial 0 and 1.
 
     Args:
         transition: (K, K) noise matrix; entry [y, z] is the probability that the label y is released as z.

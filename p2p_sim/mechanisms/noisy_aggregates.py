@@ -123,7 +123,7 @@ def bag_sizes(cluster_size: int, bag_size: int | None) -> tuple[int, int]:
 class BagCounts(NamedTuple):
     """The noisy counts of the bags of a shard.
 
-    noisy: (B, k) noisy class counts of each bag. counted: (n,) whether the counts include a user.
+    noisy: (B, k) noisy class counts of each bag. counted: (n,) whether the counts include each user.
     """
 
     noisy: Counts
@@ -131,7 +131,7 @@ class BagCounts(NamedTuple):
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
-    """What each user adds to her bag's counts (n, k): her one-hot label; for two classes (k = 1) the label itself."""
+    """What each user adds to the k counts of her bag (n, k): her one-hot label; for two classes (k = 1) the label."""
     check_labels(labels, num_classes)
     if num_classes == 2:
         return labels[:, None].astype(np.int64)
@@ -157,7 +157,7 @@ class Aggregates(Mechanism):
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
     """Pure ε of a bag's counts, above 0 and at most 100: sets `noise_scale`."""
     noise_scale: float | None = Field(default=None, ge=LEAST_SCALE, le=LARGEST_SCALE)
-    """σ: the two-sided geometric noise z on a count is as likely as e^(-abs(z)/σ) says, 0.001 to 1,000,000."""
+    """σ: scale of two-sided geometric noise z on a count, of probability ∝ e^(-abs(z)/σ); 0.001 to 1,000,000."""
     bag_size: int | None = Field(default=None, ge=1, le=1_000_000)
     """Least number of users in a bag, 1 to 1,000,000. Each cluster is dealt at random into as many bags as possible; a
     smaller cluster is one bag. Absent: each cluster is one bag."""
@@ -175,7 +175,7 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts of each bag from a shard's labels (n,), and says which users they include."""
+        """Draws the noisy class counts of each bag from a shard's labels (n,), and marks the users they include."""
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
@@ -223,7 +223,7 @@ class NoiseSharesConfig(Aggregates):
     conditions: ClassVar[tuple[str, ...]] = SHARED
     local_conditions: ClassVar[tuple[str, ...]] = ALL_HER_SHARES
     colluders: int = Field(default=1, ge=0, le=1_000_000)
-    """c: number of users of a bag who may pool what they see with the learner, 0 to 1,000,000."""
+    """c: number of users of a bag who may share with the learner what they see, 0 to 1,000,000."""
     leavers: int = Field(default=0, ge=0, le=1_000_000)
     """d: number of users of a bag who may leave before they send anything, 0 to 1,000,000."""
     helpers: int | None = Field(default=None, ge=2, le=1_000)
@@ -277,7 +277,7 @@ class NoiseSharesConfig(Aggregates):
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, released)
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts of each bag by secure sums, and says which users they include.
+        """Draws the noisy class counts of each bag by secure sums, and marks the users they include.
 
         The counts of a bag include nobody if more than `leavers` users leave it.
         """

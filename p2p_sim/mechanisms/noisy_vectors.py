@@ -71,12 +71,12 @@ class Alibi(Message):
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """ε₀ + ln(1-4δ), below which no ε is valid at δ: one vector in four has the largest log-ratio."""
+        """ε₀ + ln(1-4δ), below which no ε is valid at δ: with probability 1/4 a vector has the largest log-ratio."""
         quarter = 1.0 - 4.0 * delta
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """Upper bound of how much more often an observer of the message guesses the label right than without it.
+        """Upper bound of what the message adds to an observer's probability to guess the label right.
 
         All labels are equally likely. The bound is computed from the law of the noisy vector, within a thousandth.
         """
@@ -129,8 +129,8 @@ class Alibi(Message):
         """Weights (n, K) whose mean, given the true label, is its one-hot vector; None if a probability is 0.
 
         Soft labels under the uniform prior are in proportion to e^(2v/b) for cut noisy vectors v. Their logarithms give
-        v less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere, for
-        a of `estimated_prior`. A probability is 0 if it is too small for single precision.
+        v less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere,
+        with a as in `estimated_prior`. A probability is 0 if it is too small for single precision.
         """
         soft = payload.astype(np.float64)
         if not (soft > 0).all():
@@ -181,7 +181,7 @@ class AlibiConfig(LocalChannel):
         return LabelRelease.of(vectors, "soft")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Unbiased class scores of each soft label; None if priors are those of clusters, which are not released."""
+        """Unbiased class scores of each soft label; None with prior "cluster", which is not released."""
         return super().evidence(outcome, cluster_offsets) if self.prior == "uniform" else None
 
 
@@ -216,7 +216,7 @@ class VectorApproximation(Message):
         return vector_delta(self.bit_flip_prob, 0.0).upper
 
     def advantage(self, num_classes: int) -> float:
-        """How much more often an observer of a message guesses the label right than without it, for equal priors."""
+        """What a message adds to an observer's probability to guess the label right, if labels are equally likely."""
         return vector_advantage(self.bit_flip_prob, num_classes)
 
     @property

@@ -1,4 +1,4 @@
-"""Organisations that train private models on their rows, exchange the models, and predict with those they received."""
+"""Organisations that train private models on their rows, exchange the models, and use received models to predict."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,8 @@ class OrganisationsPlan:
     groups at random. parts: number of disjoint parts of an organisation's rows; each part has its own models.
     source_weights: weights of the source organisations, by number, if learners' models are drawn towards the mean of
     the sources' models; empty if learners combine the models they receive with their own.
-    pull: η, weight of a penalty that draws models towards the sources'; at 0 the penalty of weight λ does.
+    pull: η, weight of a second penalty, which draws models towards the sources' models; if η = 0, the penalty of weight
+    λ does so.
     """
 
     epsilon: float
@@ -71,7 +72,7 @@ class OrganisationsPlan:
         """The feature groups, which are the same for all organisations and independent of their rows.
 
         Args:
-            features: number of features. streams: shuffle the features, if the plan says so.
+            features: number of features. streams: draw the order of the features if `shuffles`.
 
         Raises:
             ValueError: a group names a feature that does not exist, or there are fewer features than groups.
@@ -86,7 +87,7 @@ class OrganisationsPlan:
 
 
 class Stage(NamedTuple):
-    """One private release of an organisation: the name of a part of its rows, and the noise for that number of rows."""
+    """One private release of an organisation: the name of a part of its rows, and the noise for the part's size."""
 
     part: str
     noise: ObjectivePerturbation
@@ -94,9 +95,9 @@ class Stage(NamedTuple):
 
 @dataclass(frozen=True)
 class Combination:
-    """The predictor of one organisation, which combines its own models with those it received.
+    """The predictor of one organisation, a combination of M models.
 
-    models: the organisation's own and those received, M models in all feature groups together. weights: (M,), sum 1.
+    models: the organisation's own, in stacking also those received; M in all feature groups. weights: (M,), sum 1.
     high: weights of a private model that combines the M scores; None: the weighted mean is used.
     votes: whether the mean is of votes (±1), not of probabilities.
     """
@@ -156,7 +157,7 @@ class Organisations(Deployment):
         if low < plan.parts:
             raise InputError(f"mechanism.parts = {plan.parts}: an organisation has {low} rows for them")
         l2 = [self.own_l2(organisation) * q * q for q in shares]
-        # the parts and the rows of the combining ("high") model are disjoint: each release pays for its own rows
+        # the parts and the rows of the combining ("high") model are disjoint: a release costs ε for its own rows
         sizes = [len(part) for part in np.array_split(np.arange(low), plan.parts)]
         names = [f"part {i}" for i in range(plan.parts)] if plan.parts > 1 else ["low" if stacks else WHOLE]
         stages = [
@@ -182,7 +183,7 @@ class Organisations(Deployment):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """For each number of rows in `sizes`, the bound of the worst organisation of that size, if all models are seen.
 
-        It is pure: δ = 0.
+        The bound is pure: δ = 0.
         """
         bound = next(filter(None, self.stages))[0].noise.privacy()
         bound = replace(
@@ -205,7 +206,7 @@ class Organisations(Deployment):
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
         """The coefficients towards which a learner's models are drawn, one vector for each of K feature groups.
 
-        The coefficients are the weighted mean of the received models, times η/(λ+η) if η > 0; None if none arrived.
+        The coefficients are the weighted mean of the received models, times η/(λ+η) if η > 0; None if no model arrived.
 
         Args:
             received: the models of each source that arrived in time, by source.
@@ -310,7 +311,7 @@ class _OrganisationsRun:
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
-        """The predictor of organisation k, which combines its own models with those it received in time.
+        """The predictor of organisation k, made from its own models and those it received in time.
 
         Args:
             received: the models of each other organisation that arrived, by organisation.
@@ -321,7 +322,7 @@ class _OrganisationsRun:
         transferred = bool(plan.source_weights)
         owned = {k: self.train(k, self.mechanism.start(received))} if transferred else {k: self.own[k], **received}
         models = tuple(model for group in owned.values() for model in group)
-        # a model counts by the number of rows behind it and by its group's importance; in a majority all count alike
+        # a model's weight is its number of training rows times its group's importance; a majority has equal weights
         behind = np.array([float(stage.noise.num_rows) for owner in owned for stage in stages[owner][: plan.parts]])
         group = plan.shares if plan.only_group is None else np.eye(plan.num_groups)[plan.only_group]
         weights = np.outer(behind / behind.sum(), group).ravel()
@@ -339,7 +340,7 @@ class _OrganisationsRun:
 
 
 def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]:
-    """A random order (n,) of an organisation's n rows, which divides them into parts; independent of what they hold."""
+    """A random order (n,) of an organisation's n rows, which divides them into parts; independent of the rows' data."""
     return streams.generator("models-parts", organisation).permutation(rows)
 
 

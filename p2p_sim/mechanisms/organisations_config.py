@@ -92,7 +92,7 @@ class OrganisationsConfig(MechanismBase, Extended):
     """Share of an organisation's rows on which its own models are trained if combiner = "stacked", between 0 and 1; the
     combining model is trained on the rest."""
     tight: bool = False
-    """Calibrate the noise by a sharper proof than the paper's, which needs less noise; false: by the paper's."""
+    """Calibrate the noise by a sharper proof than the paper's, so that less noise is needed; false: by the paper's."""
     target: int | None = Field(default=None, ge=0)
     """Number of the only organisation that learns from others, from 0; absent: all learn, except sources."""
     releases: ClassVar[ReleaseKind] = "model"
@@ -165,7 +165,7 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def named(self) -> dict[str, int | None]:
-        """The largest organisation number that each key names, by key; None: the key is absent."""
+        """The largest organisation number given under each key, by key; None: the key is absent."""
         return {"target": self.target}
 
     @property

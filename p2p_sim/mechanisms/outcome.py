@@ -12,7 +12,7 @@ from p2p_sim.exchange import Arrivals, NetworkRecord, PayloadKind, Traffic, Tran
 from p2p_sim.network import Overlay
 
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "density"]
-"""What a release is made of: labels with such payloads, a model, or a density of features."""
+"""What a release consists of: labels with one of the first five payloads, a model, or a density of features."""
 
 
 class Predictor(Protocol):
@@ -159,7 +159,7 @@ Release = LabelRelease | ModelRelease | DensityRelease
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one run of a mechanism; a field is None if the run knows nothing of it.
+    """The result of one run of a mechanism; a field is None if the run did not record it.
 
     traffic: counts of messages. transcript: every delivered message, if a transcript was asked for.
     arrival_s: (m,) time at which each released label reached the learner, seconds.

@@ -26,10 +26,10 @@ FEATURE_NORM = 10.0
 
 
 class PateConfig(Mechanism):
-    """A curator who holds all labels has teachers on disjoint shards of them vote; noisy votes label a few users.
+    """Teachers trained on disjoint shards of a curator's labels vote; the noisy votes label a few users.
 
-    This is a variant of PATE-FM on clusters and features. ε does not depend on the votes; a smaller ε that did would
-    itself have to be kept private.
+    This is a variant of PATE-FM on clusters and features. ε does not depend on the votes. An ε that did could be
+    smaller, but would itself have to be kept private.
     """
 
     kind: Literal["pate"] = "pate"
@@ -49,12 +49,12 @@ class PateConfig(Mechanism):
     teachers: int = Field(default=100, ge=1, le=100_000)
     """T: number of teachers, 1 to 100,000 and at most the number of users."""
     queries: int = Field(default=100, ge=1, le=MOST_QUERIES)
-    """Q: largest number of users whose labels teachers are asked for, drawn at random; at most the number of users."""
+    """Q: largest number of users, drawn at random, whose labels teachers are asked for; at most the number of users."""
     answers: int = Field(default=50, ge=1, le=MOST_QUERIES)
     """A: number of answers, 1 to `queries`, after which no further query is answered."""
     threshold: float = Field(default=0.5, ge=0, le=1)
-    """Share of the teachers, 0 to 1: a query is answered if its largest number of votes, with noise, is above this part
-    of T."""
+    """Share of the teachers, 0 to 1: a query is answered if the votes for its most frequent class, with noise, are
+    above this share of T."""
     clusters: bool = True
     """Whether teachers also learn from the users' clusters."""
     l2: float = Field(default=1.0, gt=0)
@@ -93,7 +93,7 @@ class PateConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the answers as hard labels of the answered queries' users, who are in ascending order."""
+        """Returns the answers as hard labels of the users whose queries were answered, in ascending order of users."""
         draws, noise = (streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
         queried = draws.permutation(labels.size)[: self.queries]
         inputs = teachers_inputs(features, np.diff(clusters), self.clusters)
@@ -104,7 +104,7 @@ class PateConfig(Mechanism):
     def votes(
         self, labels: NDArray[np.uint8], inputs: Floats, queried: NDArray[np.integer], rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Trains the teachers and returns the number of their votes (Q, K) for each class of each queried user.
+        """Trains the teachers and returns their numbers of votes (Q, K) for each queried user and class.
 
         Args:
             labels: (n,) true labels. inputs: (n, d) public inputs of each user. queried: (Q,) users to be labelled.
@@ -142,7 +142,7 @@ def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], cl
 def taught(inputs: Floats, labels: NDArray[np.uint8], queried: Floats, l2: float) -> NDArray[np.int64]:
     """Trains one teacher on her shard and returns the classes (Q,) that she predicts for the queried rows (Q, d).
 
-    The weights of penalised logistic regression lie in the span of the shard's rows, so they are fitted there.
+    The weights of penalised logistic regression lie in the span of the shard's rows, so the weights are fitted there.
 
     Args:
         inputs: (m, d) rows of the shard. labels: (m,). l2: penalty weight.

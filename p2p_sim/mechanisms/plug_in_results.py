@@ -14,10 +14,10 @@ _OFF = 1e-3
 
 
 def check_release(method: str, release: Any, releases: ReleaseKind, users: int, classes: int) -> None:
-    """Raise InputError if a plug-in's release has the wrong kind or shape, or names users wrongly.
+    """Raise InputError if a plug-in's release has the wrong kind or shape, or wrong user numbers.
 
     Args:
-        method: how the message begins. release: the mechanism's result. releases: the kind that it declares.
+        method: beginning of the message. release: the mechanism's result. releases: the kind that it declares.
         users: n, the number of users. classes: K.
     """
     if isinstance(release, ModelRelease) and releases == "model":

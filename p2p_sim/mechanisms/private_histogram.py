@@ -34,15 +34,15 @@ Floats = NDArray[np.float64]
 FARTHEST = 1e150
 """Scaled features are clipped at this absolute value, so that their squares are finite."""
 DIRECTIONS = 64
-"""Directions of half-planes for two features."""
+"""Number of directions of half-planes for two features."""
 
 
 class PrivateHistogramConfig(Mechanism):
     """A curator who holds all rows counts them in cells with noise, and releases the rule that follows.
 
-    The four rules of *Private Bayes consistency* (Bousquet et al. 2022): each comes as close to the best possible rule
-    as you like, whatever the law, if there are enough rows. A whole row is private, features included: cells depend on
-    n and on public constants alone.
+    The four rules of *Private Bayes consistency* (Bousquet et al. 2022): each comes arbitrarily close to the best
+    possible rule, whatever the law, if there are enough rows. A whole row is private, features included: cells depend
+    only on n, the number of rows, and on public constants.
     """
 
     kind: Literal["private_histogram"] = "private_histogram"
@@ -53,23 +53,23 @@ class PrivateHistogramConfig(Mechanism):
     adjacency: ClassVar[Adjacency] = "example"
     rule: Literal["pcl", "pcl2", "pcl2b", "semi_supervised"] = "pcl"
     """"pcl": noisy votes in cubes of [0, 1]^d (Algorithm 2); "pcl2": in the cells of a packing (Algorithm 4); "pcl2b":
-    two noisy counts, on all of R^d (Algorithm 5); "semi_supervised": a threshold or half-plane chosen by a few labels
-    among those that a private density of the others tells apart (Theorem 4.11)."""
+    two noisy counts, on all of R^d (Algorithm 5); "semi_supervised": a few labels choose among the thresholds or
+    half-planes that a private density of the other rows distinguishes (Theorem 4.11)."""
     target_epsilon: float = Field(default=1.0, gt=0, le=100)
-    """ε of the whole release at the scenario's δ, above 0 and at most 100. Votes are (ε, 0)-private; each of two counts
-    gets half of ε and of δ, which is the paper's rule at ε/2."""
+    """ε of the whole release at the scenario's δ, above 0 and at most 100. Votes are (ε, 0)-private. In pcl2b each of
+    the two counts gets half of ε and of δ, so that the rule is the paper's at ε/2."""
     side: float | None = Field(default=None, gt=0, le=1e6)
     """Side of the cells, a public constant, above 0; absent: n^(-1/(2d)) for pcl, n^(-1/(4d)) for pcl2 and pcl2b."""
     packing: Literal["corner", "middle"] | None = None
-    """Of pcl2 and pcl2b: the first centre of the packing is at 0 ("corner"), so that the outermost cells are cut in
-    half, or half a side from it ("middle"). Both are maximal packings, and rules from them differ. Absent: "corner"."""
+    """For pcl2 and pcl2b: the first centre of the packing is at 0 ("corner"), so that the outermost cells are cut in
+    half, or half a side from 0 ("middle"). Both packings are maximal, but their rules differ. Absent: "corner"."""
     low: float = 0.0
     """Public constant: features are moved and scaled so that this becomes 0."""
     high: float = 1.0
-    """Public constant above `low` that becomes 1. Of pcl and pcl2, what lies outside is moved to the boundary."""
+    """Public constant above `low` that becomes 1. In pcl and pcl2, features outside are moved to the boundary."""
     labelled: int | None = Field(default=None, ge=1)
-    """Of semi_supervised: how many users, drawn at random, are asked for their labels; the others give features alone.
-    Absent: 400, or half of the users if there are fewer than 800."""
+    """For semi_supervised: number of users, drawn at random, who are asked for their labels; the others give features
+    alone. Absent: 400, or half of the users if there are fewer than 800."""
     releases: ClassVar[ReleaseKind] = "model"
 
     @model_validator(mode="after")
@@ -111,7 +111,7 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def noise_scale(self) -> float:
-        """Scale of the Laplace noise on a vote or count: 1/ε of votes, 2/ε of a count at its part of ε."""
+        """Scale of the Laplace noise: 1/ε on a vote; on a count, 2 divided by the count's part of ε."""
         factor = {"pcl2b": 4.0, "semi_supervised": 2.0}.get(self.rule, 1.0)
         return factor / self.target_epsilon
 
@@ -123,7 +123,7 @@ class PrivateHistogramConfig(Mechanism):
         It raises no error that depends on the rows, since a refusal would reveal something about them.
         """
         points, seed = self.scaled(features), streams.integer_seed("private-histogram")
-        with warnings.catch_warnings(action="ignore"):  # what they count is private
+        with warnings.catch_warnings(action="ignore"):  # warnings may contain private counts
             if self.rule == "semi_supervised":
                 few, others = self.samples(len(points), streams)
                 learner = self.semi_supervised(points.shape[1], seed)
@@ -159,7 +159,7 @@ class PrivateHistogramConfig(Mechanism):
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
         """Features (n, d) shifted and scaled by the public constants; for pcl and pcl2 clipped to [0, 1]^d."""
-        with np.errstate(over="ignore"):  # an infinite number would be refused, and a refusal tell something
+        with np.errstate(over="ignore"):  # infinity is clipped: an error would reveal something
             points = (features.astype(np.float64) - self.low) / (self.high - self.low)
         farthest = (0.0, 1.0) if self.rule in ("pcl", "pcl2") else (-FARTHEST, FARTHEST)
         return np.clip(points, *farthest)
@@ -194,9 +194,10 @@ class CellRule:
 class PrivateDensityConfig(Mechanism):
     """A curator who holds all rows counts their features in cells with noise, and releases what passes a threshold.
 
-    Algorithms 1 and 3 of *Private Bayes consistency* (Bousquet et al. 2022). Labels are not looked at, and nothing is
-    learned from the release: the scenario's learner is left out, and rows have distances from the law instead of
-    errors. A whole row is private: cells depend on n and on public constants alone.
+    Algorithms 1 and 3 of *Private Bayes consistency* (Bousquet et al. 2022). Labels are not used, and nothing is
+    learned from the release: the scenario's learner is left out, and rows of the results have distances from the law
+    instead of errors. A whole row of data is private: cells depend only on the number of rows, n, and on public
+    constants.
     """
 
     kind: Literal["private_density"] = "private_density"
@@ -207,18 +208,18 @@ class PrivateDensityConfig(Mechanism):
     adjacency: ClassVar[Adjacency] = "example"
     releases: ClassVar[ReleaseKind] = "density"
     method: Literal["histogram", "pcde"] = "pcde"
-    """"histogram": the noisy counts of the cells that pass (Algorithm 1), of which each is a density if it is divided
-    by n and by a cell's volume; "pcde": the density alone, on all of R^d (Algorithm 3)."""
+    """"histogram": the noisy counts of the cells that pass (Algorithm 1); divided by n and by a cell's volume, they are
+    a density; "pcde": the density alone, on all of R^d (Algorithm 3)."""
     target_epsilon: float = Field(default=1.0, gt=0, le=100)
     """ε of the whole release at the scenario's δ, above 0 and at most 100: counts get Laplace noise of scale 2/ε."""
     normalise: bool | None = None
-    """Of pcde: whether counts are divided by their noisy sum (Remark 4.1), and not by n. Absent: true."""
+    """For pcde: whether counts are divided by their noisy sum (Remark 4.1), and not by n. Absent: true."""
     side: float | None = Field(default=None, gt=0, le=1e6)
     """Side of the cells, a public constant, above 0; absent: n^(-1/(2d))."""
     low: float = 0.0
     """Public constant: features are moved and scaled so that this becomes 0, where a cell begins."""
     high: float = 1.0
-    """Public constant above `low` that becomes 1. What lies outside is counted in cells outside."""
+    """Public constant above `low` that becomes 1. Features outside are counted in cells outside."""
 
     @model_validator(mode="after")
     def _fits(self) -> "PrivateDensityConfig":
@@ -249,7 +250,7 @@ class PrivateDensityConfig(Mechanism):
         normalised = self.method == "pcde" and self.normalise is not False
         seed = streams.integer_seed("private-density")
         model = PCDE(self.target_epsilon, self.setup.delta, normalised, side, seed)
-        with warnings.catch_warnings(action="ignore"):  # that no cell passed is what the release says
+        with warnings.catch_warnings(action="ignore"):  # the release itself shows that no cell passed
             model.fit(DensityRelease.moved(features, self.low))
         coordinates = model.coordinates_.reshape(-1, dimensions)
         counts = model.histogram_.counts if self.method == "histogram" else None

@@ -6,16 +6,17 @@ eavesdropper sees, with all times, is a function of all users' noisy labels and 
 post-processing. If one user's label changes, the probabilities of one noisy label change, by a factor of at most e^ε₀.
 A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
 
-A protocol may make a declaration: that what the learner sees does not change in law if noisy labels are permuted
-(`Protocol.symmetric`), or with which probability a submission is a one, given the share of noisy ones (`Protocol.law`).
-Then ε is smaller at the learner if nothing fails and everybody follows the protocol (`DeclaredProtocol`). The
-declaration is a condition of that bound, and `audit` tests it. For every other observer ε₀ is stated.
+A protocol may declare that what the learner sees does not change in law if noisy labels are permuted
+(`Protocol.symmetric`), or declare the probability that a submission is a one, given the share of ones among noisy
+labels (`Protocol.law`). Then the learner's ε is smaller if nothing fails and everybody follows the protocol
+(`DeclaredProtocol`). The declaration is a condition of that bound, and `audit` tests it. For every other observer ε₀ is
+stated.
 
-Accuracy and heterogeneity in the results are computed from true labels, and no observer sees them.
+Accuracy and heterogeneity in the results are computed from true labels; no observer sees these figures.
 
 **Gossip averaging** is a protocol without amplification. The first number that a user sends is her noisy label, so a
-peer attains ε₀. Later numbers are averages of noisy labels that are not rounded; all noisy labels can often be computed
-from them. That there is no server does not amplify privacy.
+peer attains ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels can often be
+computed. That there is no server does not amplify privacy.
 """
 
 from abc import abstractmethod
@@ -169,7 +170,7 @@ class ProtocolConfig(FlippedLabelsConfig):
 
 @dataclass
 class GossipAveraging(Protocol):
-    """Protocol: each user repeatedly sends her average to a random peer, who replaces her own by the mean of both.
+    """Protocol: each user repeatedly sends her average to a random peer; the peer's average becomes the mean of both.
 
     rounds: how many numbers each user sends. every_s: seconds between two numbers. averages: current average by user; a
     user who is not in it has her noisy label as her average.

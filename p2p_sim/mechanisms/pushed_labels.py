@@ -1,4 +1,4 @@
-"""Pushed labels: a user sends her noisy label on a random walk over peers, and the user at its end submits it.
+"""Pushed labels: a user sends her noisy label on a random walk over peers, and the walk's last user submits it.
 
 One step is the shuffle model without a trusted shuffler: the learner sees which user submits a label, but every user is
 equally likely to submit the label of any other user. Two steps are a relay: the first user on the walk knows whose
@@ -10,13 +10,13 @@ the bound for shuffled labels holds. On another overlay let P_v be the distribut
     D = Σ_v TV(P_v, uniform on the cluster).
 
 Walks are independent of each other and of all labels. So for each of two neighbouring data sets the view (Pr, Pr') is
-within a total variation of D of the view under uniform ends (Pr*, Pr*'). For every event S
+within total variation D of the view under uniform ends (Pr*, Pr*'). For every event S
 
     Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D,
 
 with ε and δ of the shuffled labels. (Liew et al., Network shuffling, SIGMOD 2022, study such walks.)
 
-A message holds one number: the label times the number of steps, plus the steps that remain.
+A message carries one number: the label times the number of steps, plus the number of steps that remain.
 """
 
 import itertools
@@ -107,7 +107,7 @@ class PushedLabelsConfig(ProtocolConfig):
 def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], steps: int) -> list[float]:
     """Upper bounds of D, for each cluster: the sum over its users of the total variation of walk ends from uniform.
 
-    For a cluster of more than 2,048 users D is not computed; the trivial bound, its size, is returned.
+    For a cluster of more than 2,048 users D is not computed; the cluster's size is returned, a trivial bound.
 
     Args:
         overlay: whom users may ask; None: everybody of their cluster. steps: of each walk.
@@ -127,7 +127,7 @@ def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], st
             peers = overlay.indices[overlay.indptr[first + user] : overlay.indptr[first + user + 1]] - first
             step[user, peers if peers.size else user] = 1.0 / max(1, peers.size)
         ends = np.linalg.matrix_power(step, steps)
-        # in each squaring and product of matrices, each sum of n products is off by at most n u
+        # in each squaring and product of matrices, each sum of n = size products is off by at most n 2^-52
         rounding = size * 2.0 * np.log2(2.0 * steps) * size * 2.0**-52
         distances.append(float(0.5 * np.abs(ends - 1.0 / size).sum() + rounding))
     return distances

@@ -80,7 +80,7 @@ class RandomizedResponse(Message):
     def fetched(self, sources: int, submissions: int) -> Accountant:
         """Accountant of the learner for a realised network: `submissions` labels fetched from `sources` users.
 
-        For tiny clusters δ is enumerated, as if there were one submission for each source; fewer reveal less.
+        For tiny clusters δ is enumerated with as many submissions as sources; fewer submissions reveal less.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -156,8 +156,8 @@ class FlippedLabelsConfig(MechanismBase):
     flip_prob: float | None = Field(default=None, ge=0, le=1)
     """α: probability that a noisy label differs from the true one, 0 to (K-1)/K. Give this or `target_epsilon`."""
     target_epsilon: float | None = Field(default=None, gt=0, le=100)
-    """ε, above 0 and at most 100: the smallest α is chosen that is certified for ε, through a shuffler at the
-    scenario's δ."""
+    """ε, above 0 and at most 100: the smallest α that is certified for ε is chosen; with a shuffler, certified for ε at
+    the scenario's δ."""
 
     def check(self, num_classes: int) -> None:
         if self.flip_prob is not None:
@@ -205,7 +205,7 @@ class RandomizedResponseConfig(FlippedChannel, LocalChannel):
     def calibrated(self, setup: Setup) -> Self:
         fixed = super().calibrated(setup)
         if self.debias:
-            fixed.randomizer(setup).debiased(np.zeros(0, dtype=np.uint8))  # refuses an α at which nothing is left
+            fixed.randomizer(setup).debiased(np.zeros(0, dtype=np.uint8))  # refuses α = (K-1)/K
         return fixed
 
     def release(

@@ -31,10 +31,10 @@ class Cluster:
     """One cluster's part of a network record, and the facts about it that decide what each observer learns.
 
     exposed: (n,) whether the learner knows a user's noisy label. hidden: (n,) whether another user may have submitted a
-    user's noisy label; without users whose noisy label the learner knows, unless `anything`. anything: whether any user
-    may have been asked. fell_back: whether a user submitted her own label. chosen: whether a colluding user chose whom
-    to ask. watched: whether the cluster has a colluding user. sources, revealed, submissions, members: numbers of users
-    who answer, who are exposed, who submit a fetched label, and who collude.
+    user's noisy label that the learner does not know; if `anything`, true for all users but those with constant
+    answers. anything: whether any user may have been asked. fell_back: whether a user submitted her own label. chosen:
+    whether a colluding user chose whom to ask. watched: whether the cluster has a colluding user. sources, revealed,
+    submissions, members: numbers of users who answer, who are exposed, who submit a fetched label, and who collude.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:
@@ -85,7 +85,7 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
         observer: "learner": sees the set of submissions; "learner-times": also sees when each submission came;
             "coalition": the learner and the cluster's colluding users, about all other users; "others": the learner,
             about users who did not submit their own label.
-        user: index of the one user in the cluster, against the learner; None: all users.
+        user: index in the cluster of the one user (the observer is then the learner); None: all users.
     """
     if user is not None:
         if cluster.constant[user]:  # what she sends does not depend on her label
@@ -107,7 +107,7 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
     return _passed_on(cluster, noise, members)
 
 
-@lru_cache(maxsize=2)  # the last cluster's, which several observers share
+@lru_cache(maxsize=2)  # of the last cluster, for several observers
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
     """Accountant of users whose label other users may have submitted.
 
@@ -119,7 +119,7 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
-    # for other messages than flipped labels of two classes, bounds exist only if all are equally likely to be asked
+    # for other messages than flipped labels of two classes, bounds exist only if all peers are equally likely
     sources, revealed, submissions = cluster.sources, cluster.revealed, cluster.submissions
     alpha = noise.binary_flip_prob
     if alpha is None:
@@ -181,7 +181,7 @@ def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Acc
 class NoiseAlone(Accountant):
     """Accountant for cases in which only the noise on a label is known to protect it.
 
-    noise: the randomizer. reason: why nothing else protects the label, as the basis of the bound says.
+    noise: the randomizer. reason: why nothing else is known to protect the label; part of the bound's basis.
     """
 
     requires = ANYWHERE
@@ -226,7 +226,7 @@ class NothingSeen(Accountant):
 
 @dataclass(frozen=True)
 class GivenNetwork(Accountant):
-    """An accountant restated for the realised network; lower ends are 0, since the accountant's do not hold there.
+    """An accountant restated for the realised network; lower ends are 0, since the accountant's fail there.
 
     model: the accountant. conditions: conditions of its bounds for the realised network.
     """

@@ -131,7 +131,7 @@ class RRWithPrior(Message):
         return (self.num_classes - 1).bit_length()
 
     def flip_prob(self, candidates: int) -> float:
-        """The smallest flip probability α that is ε-private, of randomised response among `candidates` labels."""
+        """The smallest flip probability α with which randomised response among `candidates` labels is ε-private."""
         return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
 
     def attained(self, delta: float) -> float:
@@ -195,8 +195,8 @@ class RRWithPriorConfig(LocalChannel):
     """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; no trusted party and no amplification.
 
     In two stages a random half of the users sends first, with a common prior. The prior of a user of the other half is
-    then given by the noisy labels of her nearest neighbours in the first half: the share of each class. The priors of
-    the second half do not depend on its labels, and a user is in only one half: the total is ε (parallel composition).
+    then the share of each class among the noisy labels of her nearest neighbours in the first half. The priors of the
+    second half do not depend on its labels, and a user is in only one half: the total is ε (parallel composition).
     """
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
@@ -287,15 +287,15 @@ class RRWithPriorConfig(LocalChannel):
         return NeighbourMeans(features, votes, self.neighbours or NEIGHBOURS)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of a user's message, seen with her name, for any cluster size."""
+        """Accountant of a user's message, seen with her name; the same for every cluster size."""
         noise = self.randomizer(setup)
         pure = noise.local_epsilon if self.stages == 1 else self.target_epsilon
         return LocalAccountant(noise, pure, self.conditions)
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of how much more often an observer of a message guesses the label right than without it.
+        """Upper bound of what a message adds to an observer's probability to guess the label right.
 
-        In two stages it is that of any ε-private message, as priors of the second stage are not known beforehand.
+        In two stages the bound is that of any ε-private message, as second-stage priors are not known beforehand.
         """
         if self.stages == 1:
             return super().local_advantage(num_classes)

@@ -19,9 +19,9 @@ Users = NDArray[np.integer]
 
 KEY = "network.availability"
 MOST_OF_USER = 10_000
-"""Most online periods of one user that are drawn."""
+"""Largest number of online periods drawn for one user."""
 MOST_OF_SHARD = 50_000_000
-"""Most online periods of one shard that are drawn, which takes about 4 GB."""
+"""Largest number of online periods drawn for one shard; they take about 4 GB."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Availability:
     """When each of m users is online: periods [begin, end), in seconds.
 
     A user's periods ascend and neither overlap nor touch, so that she is offline at the end of each.
-    The queries take users (numbered from 0) and times of the same shape.
+    The methods take arrays of users (numbered from 0) and of times, of the same shape.
 
     indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,); an end may be infinite.
     """
@@ -68,16 +68,14 @@ class Availability:
         return np.asarray(begun - np.searchsorted(np.sort(self.end[part]), times, side="right"))
 
     def take(self, users: Users) -> "Availability":
-        """The availability of some users (k,), numbered by their position; a user may be named more than once."""
+        """The availability of some users (k,), numbered by their position; a user may occur more than once."""
         counts = np.diff(self.indptr)[users]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         period = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
         return Availability(indptr, self.begin[period], self.end[period])
 
     def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
-        """Index of each user's first period that ends after her time; if there is none, of the first period of the next
-        user.
-        """
+        """Index of each user's first period that ends after her time; without one, of the next user's first period."""
         # a binary search for all users at once
         low, high = self.indptr[users], self.indptr[users + 1]
         while (low < high).any():
@@ -88,7 +86,7 @@ class Availability:
         return low
 
     def _at(self, values: Floats, users: Users, period: NDArray[np.int64]) -> Floats:
-        """The value (an entry of `begin`, say) of one period of each user; inf where the period is not hers."""
+        """The entry of `values` (`begin`, say) for one period of each user; inf if the period is not hers."""
         out = np.full(period.shape, np.inf)
         exists = period < self.indptr[users + 1]
         out[exists] = values[period[exists]]
@@ -103,21 +101,21 @@ class AvailabilityLaw(Protocol):
 
         Args:
             shard: the users. streams: the replicate's random streams.
-            horizon_s: up to when users switch on and off, finite, seconds. Afterwards a user stays as she is then. A
-                longer horizon changes no period before a shorter one. Joining, leaving and traces know no horizon.
+            horizon_s: finite time, seconds, until which users switch on and off; then each stays online or offline. A
+                longer horizon changes nothing before a shorter one. Joining, leaving and traces ignore the horizon.
         """
         ...
 
 
 class Stay(NamedTuple):
-    """From when until when each user of a shard takes part, joins and leaves (m,), seconds; inf: she never leaves."""
+    """When each user of a shard joins and when she leaves, (m,) each, seconds; inf: she never leaves."""
 
     joins: Floats
     leaves: Floats
 
 
 class _Membership(Config):
-    """Keys for users who join late or leave for good; in between, a subclass says when they are online."""
+    """Keys for users who join late or leave for good; in between, a subclass decides when they are online."""
 
     late_share: float = Field(default=0.0, ge=0, le=1)
     """Expected share of users who join late, 0 to 1; the others are there from the start."""
@@ -126,7 +124,7 @@ class _Membership(Config):
     leave_share: float = Field(default=0.0, ge=0, le=1)
     """Expected share of users who leave for good, 0 to 1."""
     leave_mean_s: float | None = Field(default=None, gt=0, le=1e9)
-    """Mean of the exponential time after which they leave, seconds, above 0 and at most 1e9."""
+    """Mean of the exponential time from joining to leaving, for users who leave, seconds, above 0 and at most 1e9."""
 
     @model_validator(mode="after")
     def _pairs(self) -> Self:
@@ -155,7 +153,7 @@ class Always(_Membership):
     kind: Literal["always"] = "always"
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability | None:
-        """One period a user; None if nobody joins late or leaves."""
+        """Draw one period for each user; None if nobody joins late or leaves."""
         if self.join_window_s is None and self.leave_mean_s is None:
             return None
         stay = self._stay(shard, streams)
@@ -163,7 +161,7 @@ class Always(_Membership):
 
 
 class OnOff(_Membership):
-    """Users switch on and off, independently: periods online and offline take turns, all independent.
+    """Each user is online and offline in turn; all periods of all users are independent.
 
     A user is online at time 0 with probability mean_on_s / (mean_on_s + mean_off_s), and her first period is a whole
     one. With exponential periods she is then online with this probability at any time; with Weibull periods only at
@@ -178,7 +176,7 @@ class OnOff(_Membership):
     law: Literal["exponential", "weibull"] = "exponential"
     """Law of both kinds of periods."""
     shape: float | None = Field(default=None, ge=0.2, le=20)
-    """Shape of the Weibull law, 0.2 to 20; below 1: many short periods and a few very long ones; the means are kept."""
+    """Shape of the Weibull law, 0.2 to 20. Below 1 most periods are short and a few very long; it changes no mean."""
 
     @model_validator(mode="after")
     def _shape_is_weibulls(self) -> Self:
@@ -187,7 +185,7 @@ class OnOff(_Membership):
         return self
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """Draw periods up to the horizon; an InputError says if a user would have more than 10,000."""
+        """Draw periods up to the horizon; an InputError if a user, or all users of the shard, would have too many."""
         rng = streams.generator("availability", shard.index)
         begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)
         change = self._changes(begins_on, rng, horizon_s)
@@ -203,7 +201,7 @@ class OnOff(_Membership):
     def _changes(self, begins_on: Bools, rng: np.random.Generator, horizon_s: float) -> Floats:
         """The times (m, R), seconds, at which each user goes online or offline, from 0 until beyond the horizon.
 
-        Every round draws one period for each user, needed or not. A user's draws thus depend on no other user's.
+        Every round draws a period for each user, needed or not, so that a user's draws do not depend on other users'.
         """
         size, cycle = begins_on.size, self.mean_on_s + self.mean_off_s
         most = min(MOST_OF_USER, MOST_OF_SHARD // size)
@@ -229,7 +227,7 @@ class OnOff(_Membership):
 
 @dataclass(frozen=True)
 class RecordedPeriods:
-    """Users who follow recorded ones: user i of the population follows number i modulo T.
+    """Users who follow recorded users: user i of the population follows recorded user i modulo T.
 
     recorded: the periods of the T recorded users.
     """
@@ -247,8 +245,8 @@ class AvailabilityTrace(Config):
     kind: Literal["trace"] = "trace"
     path: str = Field(min_length=1)
     """A CSV file with a header line and the columns user, on_s and off_s: user 0, 1, ... T-1 is online from on_s to
-    off_s (seconds, 0 to 1e9), a line for each period; user i of the population follows number i modulo T.
-    Looked for beside the scenario file, in the data directory, then here."""
+    off_s (seconds, 0 to 1e9), a line for each period; user i of the population follows user i modulo T of the file.
+    Looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def load(self, places: tuple[Path, ...]) -> RecordedPeriods:
         """The law that the file describes; an InputError names the line with an impossible period."""

@@ -1,10 +1,10 @@
-"""Two clocks of a simulation: SimPy's with events at absolute times, and an engine that delivers messages in arrays.
+"""Two clocks of a simulation: SimPy's, with events at absolute times, and an engine that delivers messages in arrays.
 
 The engine knows no labels and no protocol. One SimPy event advances its clock by a *window*, a span of time that holds
 some thousands of messages. A window's messages are delivered in rounds: first the messages that are queued already,
-then those that their handling posted within the window, and so on until none is left. Every message carries its exact
-time. Results therefore do not depend on the windows, as long as a handler's effect on one message does not depend on
-another message of the same window.
+then those that their handling posted within the window, and so on until no message is left in the window. Every message
+carries its exact time. Results therefore do not depend on the windows, as long as a handler's effect on one message
+does not depend on another message of the same window.
 
 A few actors may run beside the messages: SimPy processes that post messages of their own.
 """
@@ -23,9 +23,8 @@ SOON, LAST = 1, 2
 
 
 class Clock(simpy.Environment):
-    """SimPy's environment with events at absolute times, since now + (time - now) is not always `time` to the
-    last bit.
-    """
+    """SimPy's environment with events at absolute times, as now + (time - now) may differ from `time` in the last
+    bit."""
 
     def until(self, time: float, order: int = SOON) -> simpy.Event:
         """An event, for a process to wait for, that happens at a time (seconds, not before now).
@@ -49,9 +48,9 @@ Actor = Callable[[simpy.Environment], Generator[simpy.Event, None, None]]
 Batches = defaultdict[int, list[tuple[Users, Times]]]
 
 SLOTS = 64
-"""Number of windows in which messages are queued by time; later messages wait unsorted under this number."""
+"""Number of windows in which messages are queued by time; later messages wait unsorted in one further entry."""
 SLICE = 16_384
-"""Most messages handed to a handler at once, which bounds the memory of temporaries."""
+"""Largest number of messages given to a handler at once, which bounds the memory of temporary arrays."""
 
 
 class Engine:
@@ -67,12 +66,12 @@ class Engine:
         self._target = window_messages
         self._ring: list[Batches] = [defaultdict(list) for _ in range(SLOTS + 1)]
         self._origin, self._width = 0.0, 0.0
-        self._next = 0  # the window that is delivered next, or now
+        self._next = 0  # the window in delivery, else the next one
         self._environment = simpy.Environment()
         self._advancing = False
 
     def post(self, kind: int, users: Users, times: Times) -> None:
-        """Queue messages of a kind for users (m,) at times (m,), seconds, not before the message in delivery."""
+        """Queue messages of a kind for users (m,) at times (m,), seconds, not earlier than the message in delivery."""
         if users.size == 0:
             return
         if not self._advancing:
@@ -83,7 +82,7 @@ class Engine:
             return
         position = times - self._origin
         position /= self._width
-        np.clip(position, self._next, SLOTS, out=position)  # an actor may post before the next window
+        np.clip(position, self._next, SLOTS, out=position)  # an actor may post for a time before the next window
         slot = position.astype(np.int16)
         lowest, highest = int(slot.min()), int(slot.max())
         if lowest == highest:
@@ -100,17 +99,17 @@ class Engine:
     def run(self, actors: Sequence[Actor] = ()) -> None:
         """Deliver messages until none is queued and every actor is done.
 
-        An engine runs once: it lets go of its handler at the end.
+        An engine runs once: it drops its handler at the end.
         """
         for actor in actors:
             self._environment.process(actor(self._environment))
         try:
             self._environment.run()
-        finally:  # the handler's owner holds the engine too: a circle would keep both until a collection
+        finally:  # the handler's owner refers to the engine: a cycle would keep both in memory for longer
             self._handler = _closed
 
     def _advance(self) -> Generator[simpy.Event, None, None]:
-        """The process that moves the clock from window to window and delivers each, until nothing is queued."""
+        """The process that moves the clock from window to window and delivers their messages, until none is queued."""
         while self._ring[SLOTS]:
             self._refill()
             for index in range(SLOTS):

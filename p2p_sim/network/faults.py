@@ -1,4 +1,4 @@
-"""Faults of messages in transit: their interface, and loss, duplication and reordering, which have own keys."""
+"""Faults of messages in transit: their interface, and loss, duplication and reordering, which have their own keys."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ LEARNER = -1
 class InTransit:
     """Messages in transit of one leg, attempt, copy and hop, at most one for each user who asks.
 
-    leg: "request", "reply" or "submission"; "probe" and "confession" if an adversary asks every user.
+    leg: "request", "reply" or "submission"; "probe" and "confession" for an adversary who asks every user.
     attempt: of the request, from 0. copy: odd for the network's duplicates. hop: step of a walk, from 0.
     user: (m,) the user who asks or submits, numbered from the shard's first.
     sent_s: (m,) when the messages were sent, seconds.
@@ -73,16 +73,17 @@ class InTransit:
         )  # fmt: skip
 
     def named(self, prefix: str) -> "InTransit":
-        """These messages with other random numbers: `prefix` stands before each purpose."""
+        """These messages with other random numbers: `prefix` is put before each purpose."""
         draw = self.draw
         return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
 
 
 class NetworkFault(Config):
-    """The base of faults of messages in transit. A fault defines one or more of the four methods `EFFECTS`.
+    """The base of faults of messages in transit. A fault defines one or more of the methods in `EFFECTS`.
 
-    Each method is a function of the messages alone, row by row. It is asked about a message more than once, beside
-    other messages, and must answer the same. Random numbers come from `messages.uniform`. No method sees a true label.
+    Each method is a function of the messages alone, row by row. A message may be passed to it more than once, beside
+    different other messages, and must get the same result each time. Random numbers come from `messages.uniform`. No
+    method sees a true label.
     """
 
     kind: str
@@ -104,13 +105,13 @@ class NetworkFault(Config):
     def delay_s(self, messages: InTransit) -> Floats:
         """Delays (m,), seconds, at least 0 and finite, that are added to the messages' travel times.
 
-        Users switch on and off up to a time by which nearly all messages without such a delay have come; users who are
-        online then stay.
+        Users switch on and off until a time by which nearly all messages without such a delay have arrived; users who
+        are online at that time stay online.
         """
         return np.zeros(messages.user.size)
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Which messages are delivered twice, (m,); of a walk, only the first step may be.
+        """Which messages are delivered twice, (m,); in a walk, only the message of the first step may be.
 
         The copy has a travel time of its own. `messages.copy` is the number of the copy.
         """
@@ -120,8 +121,8 @@ class NetworkFault(Config):
         """The payloads with which the messages arrive, (m, ...), of the type and shape of `payload`.
 
         Args:
-            messages: replies and submissions. payload: (m, ...) what was sent: noisy labels, below K where each is one
-            number. num_classes: K.
+            messages: replies and submissions. payload: (m, ...) what was sent; a noisy label that is one whole number
+            is below K. num_classes: K.
         """
         return payload
 
@@ -130,7 +131,7 @@ EFFECTS = ("lost", "delay_s", "duplicated", "corrupted")
 
 
 class Loss(NetworkFault):
-    """The key `network.loss`: each message is lost with a probability of its own."""
+    """The key `network.loss`: each message is lost with the same probability, independently."""
 
     kind: Literal["loss"] = "loss"
     share: float
@@ -141,7 +142,7 @@ class Loss(NetworkFault):
 
 
 class Duplication(NetworkFault):
-    """The key `network.duplication`: each message is delivered twice with a probability of its own."""
+    """The key `network.duplication`: each message is delivered twice with the same probability, independently."""
 
     kind: Literal["duplication"] = "duplication"
     share: float
@@ -152,7 +153,7 @@ class Duplication(NetworkFault):
 
 
 class Reordering(NetworkFault):
-    """The key `network.reordering`: each message is held back by one more travel time with a probability of its own."""
+    """The key `network.reordering`: each message has the same probability to be held back by one more travel time."""
 
     kind: Literal["reordering"] = "reordering"
     share: float
@@ -168,8 +169,8 @@ class Faults:
     """All faults of a network together.
 
     Args:
-        faults: each after a prefix for the purposes of its random numbers. An empty prefix marks a fault of the
-            simulator's own, which is not checked.
+        faults: pairs (prefix, fault); the prefix is put before the purposes of the fault's random numbers. An empty
+            prefix marks a fault of the simulator's own, whose results are not checked.
     """
 
     def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
@@ -177,7 +178,7 @@ class Faults:
         self.effects = frozenset(effect for effect, of in self._of.items() if of)
         """The names in `EFFECTS` for which some fault has a method."""
         self.ask_ends = any(prefix for prefix, _ in faults)
-        """Whether a fault may ask who sends and who receives."""
+        """Whether a fault may depend on who sends and who receives."""
 
     def survives(self, messages: InTransit) -> Bools | None:
         """Which messages no fault loses, (m,); None: all."""
@@ -188,7 +189,7 @@ class Faults:
         return self._any("duplicated", messages)
 
     def delay(self, times: Floats, messages: InTransit) -> None:
-        """Add the delays of all faults to travel times (m,), seconds, in place."""
+        """Add the delays of all faults to travel times (m,) in place, seconds."""
         for prefix, fault in self._of["delay_s"]:
             late = fault.delay_s(messages.named(prefix))
             if prefix:

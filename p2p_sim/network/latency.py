@@ -117,9 +117,9 @@ class Recorded:
         return self.values[rng.integers(0, len(self.values), size)]
 
     def quantile(self, u: Floats) -> Floats:
-        """Recorded value number floor(u m), from 0 in ascending order, at u in [0, 1), seconds."""
+        """The recorded value of rank floor(u m), counted from 0, for each u in [0, 1), seconds."""
         rank = (u * len(self.values)).astype(np.int64)
-        np.minimum(rank, len(self.values) - 1, out=rank)  # u just below 1 rounds up to m
+        np.minimum(rank, len(self.values) - 1, out=rank)  # for u just below 1, u m rounds up to m
         return self.values[rank]
 
 
@@ -129,10 +129,10 @@ class LatencyTrace(Config):
     kind: Literal["trace"] = "trace"
     path: str = Field(min_length=1)
     """A CSV file with a header line and a column latency_s (or a single column): travel times in seconds, 0 to 1e9;
-    looked for beside the scenario file, in the data directory, then here."""
+    looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def load(self, places: tuple[Path, ...]) -> Recorded:
-        """The law that the file describes; an InputError names the line that is no travel time."""
+        """The law that the file describes; an InputError names a line without a travel time."""
         path = find_named(self.path, places, "network.latency.path")
         [values] = read_trace(path, ("latency_s",), "network.latency.path").columns.values()
         return Recorded(np.sort(values))
@@ -143,7 +143,7 @@ LatencyConfig = Annotated[Constant | Exponential | Lognormal | LatencyTrace, Fie
 
 
 def departures(arrivals: NDArray[np.float64], service_s: float) -> NDArray[np.float64]:
-    """When messages leave a queue that serves one at a time, in order of arrival (ties: in the given order).
+    """When messages leave a queue that serves one message at a time, in order of arrival (ties: in the given order).
 
     Args:
         arrivals: (m,) seconds, in any order.

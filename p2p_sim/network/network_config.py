@@ -29,7 +29,7 @@ HARMLESS = frozenset(
         *("duplication", "reordering", "bandwidth_bps", "header_bytes", "start_window_s"),
     )
 )
-"""Keys that change when a message arrives, or how often, but neither whose label a user gets nor whether it arrives.
+"""Keys that change when or how often a message arrives, but neither whether it arrives nor whose label a user gets.
 
 Where nothing expires, a message that is late, overtaken or delivered twice leaves the set of submissions as it is.
 Every other key that differs from its default counts as a fault."""
@@ -41,19 +41,19 @@ CALIBRATED = frozenset(
         *("deadline_s", "batch_submission"),
     )
 )
-"""Faults under which noise that is calibrated to a target ε still meets it, unless users fall back on their own label.
+"""Faults under which noise that is calibrated to a target ε still suffices, unless users fall back on their own label.
 
-With these faults some submissions do not arrive; each one that does is the label of a uniform member of the cluster."""
+With these faults some submissions do not arrive; each that arrives is the label of a uniform member of the cluster."""
 
 
 class UniformPeers(Config):
-    """Ask a neighbour, each equally likely; on the complete overlay any user of the cluster, herself included."""
+    """Ask a neighbour, each equally likely; on the complete overlay, any user of the cluster, perhaps oneself."""
 
     kind: Literal["uniform"] = "uniform"
 
 
 class RandomWalk(Config):
-    """The request walks from neighbour to neighbour; the last user whom it reaches sends the answer to the first."""
+    """The request walks from neighbour to neighbour; the last user whom it reaches answers the user who asks."""
 
     kind: Literal["random_walk"] = "random_walk"
     length: int = Field(default=5, ge=1, le=64)
@@ -64,7 +64,7 @@ class GossipView(Config):
     """Each user holds a changing sample of her cluster and asks a random member of it.
 
     Every entry of a view is a uniform draw from the cluster; entries are replaced one after another, each once per
-    `refresh_s`. What a user sees of her cluster is therefore never more than `view_size` users at a time.
+    `refresh_s`. So a user sees at most `view_size` users of her cluster at a time.
     """
 
     kind: Literal["gossip"] = "gossip"
@@ -88,13 +88,13 @@ class OnTimeout(Config):
     """What a user does if no reply came in time."""
 
     retry: Literal["never", "same_peer", "redraw"] = "never"
-    """"never", "same_peer": ask the same peer again; "redraw": ask a freshly drawn one."""
+    """"never"; "same_peer": ask the same peer again; "redraw": ask a newly drawn peer."""
     attempts: int = Field(default=1, ge=1, le=10)
     """Requests sent before giving up, 1 to 10, the first included."""
     backoff: float = Field(default=2.0, ge=1, le=100)
-    """Each further request waits this many times longer for its reply, 1 to 100."""
+    """Factor by which each further request waits longer for its reply than the one before, 1 to 100."""
     fallback: Literal["skip", "own_label"] = "skip"
-    """After the last one: "skip": submit nothing; "own_label": submit her own noisy label, which then has only ε₀."""
+    """After the last request: "skip": submit nothing; "own_label": submit her noisy label, which then has only ε₀."""
 
     @model_validator(mode="after")
     def _attempts(self) -> "OnTimeout":
@@ -126,12 +126,12 @@ class NetworkConfig(Extended):
     """Probability that a message (of a walk: its first step) is delivered twice, 0 to 1; travel time and loss of the
     copy are independent."""
     reordering: float = Field(default=0.0, ge=0, le=1)
-    """Probability that a message is held back by one more travel time, so that later ones overtake it, 0 to 1."""
+    """Probability that a message is held back by one more travel time, so that later messages overtake it, 0 to 1."""
     in_transit: tuple[FaultConfig, ...] = ()
-    """Further faults of messages in transit, one after another, of kinds that plug-ins offer; of labels exchanged with
-    any of them, only the noise on a user's own label is accounted for."""
+    """Further faults of messages in transit, one after another, of kinds that plug-ins offer. With any such fault, ε
+    accounts only for the noise on a user's own label."""
     bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
-    """Rate of a user's link, bits a second, 1 to 1e15: the time a message takes to be sent; absent: no limit."""
+    """Rate of a user's link, bits a second, 1 to 1e15, so that sending a message takes time; absent: no limit."""
     learner_bandwidth_bps: float | None = Field(default=None, ge=1, le=1e15)
     """Rate of the learner's link, which all clusters share and where submissions queue; absent: no limit."""
     header_bytes: int = Field(default=64, ge=1, le=65_536)
@@ -141,15 +141,15 @@ class NetworkConfig(Extended):
     start_window_s: float = Field(default=0.0, ge=0, le=1e9)
     """Users begin at independent uniform times in [0, start_window_s], seconds, 0 to 1e9; 0: all at once."""
     request_timeout_s: float | None = Field(default=None, gt=0, le=1e9)
-    """A request without a reply expires after this, seconds; later replies are dropped; absent: no limit."""
+    """Time, seconds, after which a request without a reply expires; later replies are dropped; absent: no limit."""
     on_timeout: OnTimeout = GIVE_UP
     """What a user does when her request has expired."""
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
-    """The learner ignores submissions that arrive later, seconds; absent: no limit. The learner has observed them, so ε
-    accounts for them."""
+    """Time, seconds, after which the learner ignores submissions; absent: no limit. The learner observes late
+    submissions all the same, so ε accounts for them."""
     batch_submission: bool = False
-    """Users keep what they fetched until `deadline_s` and then submit all at once, so that arrival times tell nothing;
-    the learner accepts everything that was sent then."""
+    """Users keep what they fetched until `deadline_s` and then all submit at once, so that arrival times reveal
+    nothing; the learner accepts everything that is sent at that time."""
 
     @model_validator(mode="after")
     def _fits(self) -> "NetworkConfig":
@@ -168,7 +168,7 @@ class NetworkConfig(Extended):
 
     def transit(self) -> Faults:
         """All faults of messages in transit."""
-        faults: list[tuple[str, NetworkFault]] = []  # each after the prefix of the purposes of its random numbers
+        faults: list[tuple[str, NetworkFault]] = []  # after the prefix of its random numbers' purposes
         if self.loss:
             faults.append(("", Loss(share=self.loss)))
         if self.duplication:
@@ -182,7 +182,7 @@ class NetworkConfig(Extended):
 
     @property
     def hops(self) -> int:
-        """Number of messages that carry a request from the user who asks to the one who answers."""
+        """Number of messages that carry a request from the user who asks to the user who answers."""
         return self.peers.length if isinstance(self.peers, RandomWalk) else 1
 
     @property
@@ -192,8 +192,8 @@ class NetworkConfig(Extended):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The keys by which the network differs from one on which everybody gets the label of a uniform member of her
-        cluster, and every submission arrives: all that differ and are not listed as `HARMLESS`."""
+        """The keys that count as faults: all that differ from their defaults and are not in `HARMLESS`. Without faults
+        everybody gets the label of a uniform member of her cluster, and every submission arrives."""
         keys = differing("network", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys if key not in HARMLESS))
 

@@ -1,4 +1,4 @@
-"""Overlays: the kinds of graphs that say who may ask whom within a cluster."""
+"""Overlays: the kinds of graphs that define who may ask whom within a cluster."""
 
 import math
 from abc import ABC, abstractmethod
@@ -48,13 +48,13 @@ __all__ = [
 ]
 
 MOST_NEIGHBOURS = 10**8
-"""Entries that a generated overlay may hold (400 MB); beyond them a run would end for lack of memory."""
+"""Largest number of entries in a generated overlay (400 MB); with more, a run would end for lack of memory."""
 
 
 class DrawnGraph(NamedTuple):
     """The graph of a shard's users, numbered from 0.
 
-    edges: (m, 2), each once. position: (n, 2) of the users in the unit square; None: users have no place.
+    edges: (m, 2), each once. position: (n, 2) of the users in the unit square; None: users have no positions.
     """
 
     edges: Pairs
@@ -121,7 +121,7 @@ class GraphOverlay(_Generated):
         edges = np.concatenate(parts) if len(parts) > 1 else parts[0]
         if self.exchangeable:
             return DrawnGraph(edges, None)
-        user = np.lexsort((rng.random(shard.size), cluster_of(shard.offsets)))  # a random user of the cluster by node
+        user = np.lexsort((rng.random(shard.size), cluster_of(shard.offsets)))  # a random user for each node
         return DrawnGraph(user[edges], None)
 
     def _checked(self, edges: Pairs, size: int) -> Pairs:
@@ -172,7 +172,7 @@ class RegularOverlay(GraphOverlay):
 
 
 class SmallWorldOverlay(GraphOverlay):
-    """A ring on which every user knows the nearest users; some edges are moved (`random_graphs.small_world_edges`).
+    """A ring on which every user is joined to the nearest; some edges are moved (`random_graphs.small_world_edges`).
 
     A cluster of at most degree + 1 users is complete. Users stand on the ring in random order.
     """
@@ -193,9 +193,9 @@ class SmallWorldOverlay(GraphOverlay):
 
 
 class ScaleFreeOverlay(GraphOverlay):
-    """A few hubs and many users of few neighbours: preferential attachment (`networkx.barabasi_albert_graph`).
+    """A few hubs and many users with few neighbours: preferential attachment (`networkx.barabasi_albert_graph`).
 
-    A cluster of at most `attachments` users is complete; one user more, and it is a star. Who is a hub is random.
+    A cluster of at most `attachments` users is complete; a cluster of one user more is a star. Who is a hub is random.
     """
 
     kind: Literal["scale_free"] = "scale_free"
@@ -214,12 +214,12 @@ class ScaleFreeOverlay(GraphOverlay):
 
 
 class GeometricOverlay(_Generated):
-    """Users are at random points of a unit square, one square for each cluster, and know the users within a radius."""
+    """Users are at random points of a unit square, one square for each cluster; within a radius they are neighbours."""
 
     kind: Literal["geometric"] = "geometric"
     mean_degree: float | None = Field(default=None, gt=0, le=1000)
-    """Expected number of neighbours, above 0 and at most 1000; the radius of each cluster follows from its size, the
-    square's borders included; a cluster of at most mean_degree + 1 users is complete. Give this or the radius."""
+    """Expected number of neighbours, above 0 and at most 1000; the radius of each cluster follows from its size and the
+    square's borders. A cluster of at most mean_degree + 1 users is complete. Give this or `radius`."""
     radius: float | None = Field(default=None, gt=0, le=1.5)
     """Largest distance between neighbours, the square's side being 1; above 0 and at most 1.5, which joins all."""
 
@@ -278,7 +278,7 @@ def _everybody(size: int) -> Pairs:
 
 
 def edges_of(graph: Any) -> Pairs:
-    """Edges (m, 2), int64, of a graph of NetworkX whose nodes are numbers; the graph is used up."""
+    """Edges (m, 2), int64, of a graph of NetworkX whose nodes are numbers; the graph is emptied."""
     edges = np.array(graph.edges, dtype=np.int64).reshape(-1, 2)
-    vars(graph).clear()  # it and its views hold each other, about 1 kB a user, until some later collection
+    vars(graph).clear()  # graph and views refer to each other: about 1 kB a user would stay in memory for longer
     return edges

@@ -32,7 +32,7 @@ class OverlayInput:
     cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     streams: the replicate's random streams. places: directories in which files are looked for.
     row: (n,) each user's row in the population's source; None: user i is row i.
-    source_rows: rows in the source, users or not; None: n.
+    source_rows: number of rows in the source, users or not; None: n.
     """
 
     cluster_offsets: Offsets
@@ -44,10 +44,10 @@ class OverlayInput:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A graph of the users: whoever is joined to a user by an edge is her neighbour, and each may ask the other.
+    """A graph of the users: two users who are joined by an edge are neighbours, and each may ask the other.
 
     Neighbours of user i are indices[indptr[i]:indptr[i+1]]: ascending, all in her cluster, without herself.
-    indptr: (n+1,); indices: (E,), every edge twice; position: (n, 2) in the unit square where users have a place.
+    indptr: (n+1,); indices: (E,), every edge twice; position: (n, 2) in the unit square, if users have positions.
     dropped_edges: edges of a file that join two clusters, or touch rows that are no users of this replicate.
     """
 
@@ -78,14 +78,14 @@ class Overlay:
 
         edges = np.ones(len(self.indices), dtype=np.int8)
         graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
-        # each edge stands with both its users, so strong components are the connected ones, and need less memory
+        # each edge is stored in both directions, so strong components are the connected ones; they need less memory
         component = connected_components(graph, connection="strong")[1]
         first = np.unique(component, return_index=True)[1]
         parts = np.bincount(cluster_of(cluster_offsets)[first])
         return int(np.count_nonzero(parts > 1))
 
     def distances(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Points:
-        """The distance between the users of each pair (m,), the square's side being 1; 0 where users have no place."""
+        """The distance between the users of each pair (m,), the square's side being 1; 0 if users have no positions."""
         if self.position is None:
             return np.zeros(first.size)
         gap = self.position[first] - self.position[second]
@@ -116,7 +116,7 @@ def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dro
 
 
 def side_by_side(parts: Sequence[Overlay]) -> Overlay:
-    """One overlay of several, at least one, whose users are numbered one overlay after the other."""
+    """Joins one or more overlays to one; users are numbered one overlay after the other."""
     if len(parts) == 1:
         return parts[0]
     firsts = np.cumsum([0, *(part.num_users for part in parts[:-1])]).astype(np.int32)
@@ -140,7 +140,7 @@ class FileOverlay(Config):
     kind: Literal["file"] = "file"
     path: str = Field(min_length=1)
     """An edge list (two ids a line, separated by white space or a comma; # starts a comment), or a .graphml file;
-    looked for beside the scenario file, in the data directory, then here."""
+    looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def build(self, source: OverlayInput) -> Overlay:
         """Read the overlay of one replicate.
@@ -207,7 +207,7 @@ def _listed_ids(content: bytes, path: Path, source_rows: int) -> Iterator[int]:
 
 
 def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
-    """The two ids of every edge, one after the other. The parser knows the line of each, which NetworkX's does not."""
+    """The two ids of every edge, one after the other. This parser knows the line of each edge."""
     ids: list[int] = []
     parser = expat.ParserCreate(namespace_separator=" ")
 
@@ -225,7 +225,7 @@ def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
         if element == "hyperedge":
             _malformed(path, line, "<hyperedge> is not allowed, only edges between two users")
 
-    def declared(*_: object) -> NoReturn:  # a few lines of them can stand for gigabytes
+    def declared(*_: object) -> NoReturn:  # a few lines of entities can expand to gigabytes
         _malformed(path, parser.CurrentLineNumber, "declares an entity, which is not allowed")
 
     depth: list[str] = []
@@ -238,7 +238,7 @@ def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
 
 
 def _user(text: str, path: Path, line: int, source_rows: int) -> int:
-    """The user with an id that stands in a file; an InputError names the line if no user has it."""
+    """The user with an id from a file; an InputError names the line if no user has this id."""
     if _NUMBER.fullmatch(text) and (user := int(text)) < source_rows:
         return user
     allowed = f"ids are rows of the population's source, 0 to {source_rows - 1}"

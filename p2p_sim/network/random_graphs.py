@@ -8,7 +8,7 @@ from p2p_sim.network.overlay_graph import Pairs
 Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 _ROUNDS = 1000
-"""How often a new end of a moved edge is drawn at most; at least about half of the draws succeed."""
+"""Largest number of draws of a new end for a moved edge; at least about half of the draws succeed."""
 
 
 def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
@@ -19,11 +19,11 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
     repeats an edge; the ends of such pairs stay free for the next round. If no two of the nodes with free ends may be
     joined, the graph is drawn anew.
 
-    The law is not exactly uniform over all regular graphs. It is asymptotically uniform: for a number of nodes n that
-    grows and a degree of at most n^(1/3 - c), c > 0 (Kim and Vu, 2003). It does not change if nodes are renumbered.
+    The law is not exactly uniform over all regular graphs. It is asymptotically uniform as the number of nodes n grows,
+    for a degree of at most n^(1/3 - c), c > 0 (Kim and Vu, 2003). The law does not change if nodes are renumbered.
     Figures of privacy are computed for the graph that was drawn and do not depend on this law.
 
-    A graph of more than half of all edges is the complement of a random regular graph: pairing would rarely end.
+    A graph of more than half of all edges is drawn as the complement of a regular graph: pairing would rarely end.
 
     Args:
         size: nodes, numbered from 0. degree: 0 to size - 1; size times degree must be even. rng: source of randomness.
@@ -48,9 +48,9 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
 
 
 def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None:
-    """One try of `regular_edges`: smaller node times size plus larger node of each edge, ascending; None: it failed."""
+    """One try of `regular_edges`: the keys of the edges (see `_keys`), ascending; None: the try failed."""
     free = np.tile(np.arange(size, dtype=np.int32), degree)
-    first, later = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)  # edges of the first round and of others
+    first, later = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)  # edges of the first and of later rounds
     while free.size:
         rng.shuffle(free)
         pairs = _keys(free[0::2], free[1::2], size)
@@ -63,7 +63,7 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
             later = _merged(later, pairs[~refused])
         else:
             first = pairs[~refused]
-        # the try has failed if no two nodes with free ends may be joined; more than `degree` nodes never all are joined
+        # the try has failed if no two nodes with free ends may be joined; of more than `degree` nodes two always may
         nodes = np.unique(free)
         if 0 < nodes.size <= degree:
             smaller, larger = np.triu_indices(nodes.size, k=1)
@@ -76,14 +76,15 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
 def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random.Generator) -> Pairs:
     """The edges of a random small world (Watts and Strogatz, 1998).
 
-    Nodes stand on a ring, joined to the `degree` nearest. Each edge is moved with probability `rewire_prob`,
-    independently. A moved edge keeps one end. Its other end becomes a uniform node, drawn anew until the edge joins two
-    nodes that neither the ring nor an edge moved before joins. Edges are moved in the order of their length on the
-    ring, then along the ring.
+    Nodes stand on a ring, each joined to the `degree` nearest nodes. Each edge is moved with probability `rewire_prob`,
+    independently. A moved edge keeps one end. In each round, every edge that is still to be moved draws a uniform node
+    as its other end; it is moved if no edge of the ring and no edge moved earlier joins its two nodes. If several edges
+    of a round draw the same pair, the shortest on the ring takes it.
 
     Watts and Strogatz move edges one after another, and an edge may take a place that an earlier move left; the
-    difference is of the order of degree/size. Rings of at most 4 * degree nodes are rewired in their way: a moved edge
-    takes any pair of nodes without an edge at that time. An edge stays in its place if no other is found for it.
+    difference is of the order of degree/size. Rings of at most 4 * degree nodes are rewired as Watts and Strogatz do:
+    the other end of a moved edge becomes any node that the kept end is not joined to at that time. An edge stays in its
+    place if no other place is found.
 
     Args:
         size: nodes, more than degree. degree: neighbours on the ring, an even number. rewire_prob: 0 to 1.
@@ -112,7 +113,7 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
 
 
 def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int, rng: np.random.Generator) -> Pairs:
-    """The edges (m, 2) of a small ring after its `moved` edges are moved one after another; ends are (m,)."""
+    """The edges (m, 2) of a small ring after its `moved` edges are moved in turn; `start` and `end` are (m,)."""
     joined = np.eye(size, dtype=np.bool_)
     joined[start, end] = joined[end, start] = True
     for node, old in zip(start[moved].tolist(), end[moved].tolist(), strict=True):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from p2p_sim.base import InputError
 
 MOST = 1e9
-"""Largest number that a trace may hold; about 32 years in seconds."""
+"""Largest number allowed in a trace; about 32 years in seconds."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TraceTable:
 def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
     """Read the named columns of a CSV file; blank lines are skipped.
 
-    Where one column is asked for, a file with a single column may call it what it likes.
+    If one column is asked for, the column of a file with a single column may have any name that is no number.
 
     Args:
         path: a CSV file in UTF-8.
