@@ -187,7 +187,7 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The same users as `build_population` draws from this source, but drawn shard by shard when they are needed."""
+    """The users that `build_population` would draw from this source, drawn shard by shard when they are needed."""
     people = source.drawn(streams)
     clusters.check_sizes(people.cluster_sizes)
     return people
