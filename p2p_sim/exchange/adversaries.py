@@ -64,7 +64,7 @@ class Sybil(Config):
 
 
 class AdversariesConfig(Config):
-    """Users who do not follow the protocol. Roles are drawn independently of each other and of labels."""
+    """Users who break the protocol or pool what they see. Roles are drawn independently of each other and of labels."""
 
     coalition: CoalitionConfig = CoalitionConfig()
     """Users who pool what they see."""

@@ -247,7 +247,7 @@ class ExchangeRun(ABC):
 
     Args:
         shard: the users. network: the opened network. streams: the replicate's random streams.
-        roles: who does not follow the protocol; None: every user does.
+        roles: who does not follow the protocol; None: every user follows it.
         sampling_rate: θ. payload_bytes: size of a label. record: keep every delivered message for a transcript.
     """
 

@@ -125,7 +125,7 @@ class _ModelRun:
         self.copies = 2 if "duplicated" in self.faults.effects else 1
 
     def ask(self) -> None:
-        """Send all pairs' requests, attempt by attempt, until the asker has the model or has left, or the deadline."""
+        """Send the requests, attempt by attempt, until an asker has the model, has left, or the deadline passes."""
         c, count = self.config, self.offline.size
         everybody = np.arange(count)
         start = self._next_online(everybody, self.network.streams.generator("start").random(count) * c.start_window_s)

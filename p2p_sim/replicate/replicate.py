@@ -17,7 +17,7 @@ from p2p_sim.population import CLUSTER_SIZE, GivenClusters, Population, Syntheti
 from p2p_sim.scenario import Scenario, load_scenario
 
 KEPT = 2**27
-"""Most bytes of users, and of models without privacy, that are kept in memory for later replicates."""
+"""Largest number of bytes of users, and of models without privacy, that are kept in memory for later replicates."""
 BYTES_A_USER = 78
 """Memory of a replicate for each user: the least that was measured, so that no run is refused that would fit.
 

@@ -170,9 +170,9 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 
 
 def network(population: People, outcome: Outcome) -> Row:
-    """The columns of a row about messages: counts, arrival times and faults.
+    """The columns of a row about the network: counts of messages, arrival times, and three about the overlay.
 
-    Counts and times are None if no messages were simulated; the three columns about an overlay are 0 if there is none.
+    Counts and times are None if no messages were simulated; those about the overlay are 0 if there is none.
     """
     overlay, arrivals = outcome.overlay, outcome.arrivals
     if arrivals is None:

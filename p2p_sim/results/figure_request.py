@@ -60,7 +60,7 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
         InputError: a column is not there or not fit for its use.
     """
     if request.heat:
-        # a heat map spreads its colours over the first two swept keys that are not named
+        # a heat map takes the first swept keys for the axes that the request leaves open
         keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
         x = request.x or (keys.pop(0) if keys else None)
         y = request.y or (keys.pop(0) if keys else None)

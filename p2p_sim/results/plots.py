@@ -144,7 +144,7 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw excess risk, Theorem 4's form and the form in squares fitted to it, and each line's log-log slope.
+    """Draw excess risk, the fits of Theorem 4's form and of a form with squared terms, and each line's log-log slope.
 
     Raises:
         InputError: y is no excess risk, or x no key for which a form is known.

@@ -16,7 +16,7 @@ NUMBERS = (
     *("flip_prob", "sampling_rate", "effective_sampling_rate", "num_users", "num_clusters", "heterogeneity", "delta"),
     *("error_rate", "nonprivate_error_rate", "majority_error_rate", "excess_risk", "nonprivate_excess_risk"),
 )
-"""Columns of numbers and gaps; so are those named epsilon..., except `epsilon_by_organisation`."""
+"""Columns of numbers and gaps alone, like all whose name begins with epsilon except `epsilon_by_organisation`."""
 TAKEN = ("name", "replicates", "replicate")
 """Keys that no axis may have, since they do not determine what is simulated."""
 

@@ -38,7 +38,7 @@ NETWORK = "network"  # the directory of `p2p-sim network`, which keeps no rows
 CHUNK = 5_000
 """Rows that are turned into a part of the table at a time."""
 LARGEST = 1e150
-"""The largest finite number of a row: its square is finite, and so is the interval of a mean."""
+"""Largest finite number that a row may have: its square is finite, and so is the interval of a mean."""
 _EARLY = {LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES}
 """Files that may be there before the manifest is: those of a run that ended without rows, or of `p2p-sim network`."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")

@@ -26,7 +26,7 @@ JOURNAL = "trials.journal"
 FIRST = 10
 """Trials that are drawn at random before the sampler learns."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""Most draws of a trial's settings until they are new: 12 by the sampler, and 24 in all, the others at random."""
+"""Largest number of draws until a trial's settings are new: 12 by the sampler, and 24 in all, the others at random."""
 State = Literal["running", "finished", "stopped", "failed"]
 
 

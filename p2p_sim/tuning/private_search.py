@@ -101,7 +101,7 @@ def planned(
 def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
-    """The bound of a whole selection: a run is the worst of all candidates, composed with the noisy score."""
+    """The bound of a whole selection: a run counts as the worst of all candidates, composed with the noisy score."""
     accountants: dict[Accountant, None] = {}
     for candidate in candidates:
         scenario = candidate.replace(**{TARGET: run_epsilon})

@@ -68,9 +68,9 @@ class SearchFile(Config):
     """The keys of a search file: keys of the scenario, each in one of three tables, and the size of a batch."""
 
     range: dict[str, Any] = Field(default_factory=dict)
-    """Keys with [low, high], both ends included; of whole numbers where both ends are whole."""
+    """Keys with [low, high], both ends included; their values are whole numbers if both ends are."""
     log: dict[str, Any] = Field(default_factory=dict)
-    """Keys with [low, high], searched on a logarithmic scale; low above 0."""
+    """Keys with [low, high] as in range, but searched on a logarithmic scale; low above 0."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Keys with a list of at least two values."""
     batch: int = Field(default=4, ge=1, le=1024)
