@@ -1,4 +1,4 @@
-"""What peers say, as messages and as one draw."""
+"""The exchange of labels among peers, as messages and as one draw."""
 
 from p2p_sim.base.late_names import late
 

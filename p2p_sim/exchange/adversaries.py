@@ -18,11 +18,11 @@ class CoalitionConfig(Config):
     """Users who follow the protocol but pool what they see with each other and the learner."""
 
     choice: Literal["random", "degree", "given"] = "random"
-    """Members: "random"; "degree": users with most neighbours (ties at random); "given": the list `users`."""
+    """Members: "random"; "degree": the users with the most neighbours, ties at random; "given": the list `users`."""
     share: float = Field(default=0.0, ge=0, lt=1)
     """Share of each cluster, rounded to whole users, 0 to below 1."""
     users: tuple[int, ...] = ()
-    """For choice = "given": rows of the users in the source, from 0."""
+    """The members for choice = "given", by their rows in the source, from 0."""
 
     @model_validator(mode="after")
     def _who(self) -> "CoalitionConfig":
@@ -41,7 +41,7 @@ class Liars(Config):
     share: float = Field(default=0.0, ge=0, lt=1)
     """Share of each cluster, rounded to whole users, 0 to below 1."""
     answer: Answer = "inverted"
-    """"inverted": the noisy label's next class; "zero" or "one": always class 0 or 1."""
+    """"inverted": the class after the noisy label's; "zero" or "one": always class 0 or 1."""
 
 
 class FreeRiders(Config):
@@ -52,19 +52,19 @@ class FreeRiders(Config):
 
 
 class Sybil(Config):
-    """One adversary behind several users of each cluster: they pool what they see, and lie."""
+    """One adversary behind several users of each cluster, who pool what they see and may lie."""
 
     share: float = Field(default=0.0, ge=0, lt=1)
     """Share of each cluster, rounded to whole users, 0 to below 1."""
     answer: Literal["noisy", "inverted", "zero", "one"] = "one"
-    """Their answer: their "noisy" label, as in the protocol, or as for liars."""
+    """Their answer: "noisy" is their noisy label, as in the protocol; the others are as for liars."""
     probe_every_s: float | None = Field(default=None, gt=0, le=1e9)
-    """One of them asks every user of the cluster for her label, one after another this many seconds apart, above 0 and
-    at most 1e9; absent: each asks one random peer, like every user."""
+    """Seconds, above 0 and at most 1e9, between the requests with which one of them also asks all other users of the
+    cluster for their labels, one after another; absent: they ask only random peers, like every user."""
 
 
 class AdversariesConfig(Config):
-    """Users who do not follow the protocol. Roles are drawn independently of each other and of labels."""
+    """Users who break the protocol or pool what they see. Roles are drawn independently of each other and of labels."""
 
     coalition: CoalitionConfig = CoalitionConfig()
     """Users who pool what they see."""
@@ -77,24 +77,24 @@ class AdversariesConfig(Config):
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The keys, such as "adversaries.liars", that differ from a scenario without adversaries."""
+        """The roles' keys, such as "adversaries.liars", whose values differ from a scenario without adversaries."""
         keys = differing("adversaries", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(key.rpartition(".")[0] for key in keys))
 
     @property
     def lying(self) -> tuple[str, ...]:
-        """The roles, among those that some users have, that answer with a class other than the noisy label."""
+        """The roles with a share above 0 whose answer is not the noisy label."""
         roles = ["liars"] * (self.liars.share > 0) + ["sybil"] * (self.sybil.share > 0 and self.sybil.answer != "noisy")
         return tuple(roles)
 
     @property
     def inverting(self) -> tuple[str, ...]:
-        """The roles, among those that some users have, that answer with the class after the noisy label's."""
+        """The roles with a share above 0 whose answer is the class after the noisy label's."""
         return tuple(role for role in self.lying if getattr(self, role).answer == "inverted")
 
     @property
     def hiding_nobody(self) -> tuple[str, ...]:
-        """The roles, among those that some users have, that give no noisy label, and so hide no other user."""
+        """The roles with a share above 0 that answer with a fixed class or not at all, and so hide no other user."""
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
         return tuple(role for role in (*fixed, "free_riders") if getattr(self, role).share > 0)
 
@@ -106,8 +106,8 @@ NOBODY = AdversariesConfig()
 class Roles:
     """The roles of a shard's users, arrays (m,) with an entry for each user.
 
-    member: whether she pools what she sees. silent: whether she never answers. answer: a class with which she always
-    answers, -1: her noisy label, -2: the class after it. prober: whether she asks every user of her cluster.
+    member: whether she pools what she sees. silent: whether she never answers. answer: the class that she always
+    answers; -1: her noisy label; -2: the class after it. prober: whether she asks all users of her cluster.
     """
 
     member: Bools
@@ -139,7 +139,7 @@ class Roles:
             key = streams.uniforms(f"role-{purpose}", shard.index).at(np.arange(shard.size))
             return _first_of_each_cluster(shard, key, share, rank)
 
-        # each role is drawn by a purpose of its own, so that the share of one changes nobody's part in another
+        # each role has random numbers of its own, so that the share of one role does not change who has another
         coalition, sybil = config.coalition, some("sybil", config.sybil.share)
         rank = -degrees if coalition.choice == "degree" else None
         member = some("coalition", coalition.share, rank)
@@ -157,7 +157,7 @@ class Roles:
         return Roles(member | sybil, some("free-rider", config.free_riders.share), answer, prober)
 
     def lie(self, payload: NDArray[np.generic], num_classes: int) -> NDArray[np.generic]:
-        """The answer of each user with a payload (m, ...): the payload itself, or a class (m,) if some user lies."""
+        """The answers of users with payloads (m, ...): the payloads themselves, or classes (m,) if some user lies."""
         if not (self.answer != -1).any():
             return payload
         labels = payload.astype(np.uint8)
@@ -173,7 +173,7 @@ _CODE = {"noisy": -1, "inverted": -2, "zero": 0, "one": 1}
 def _first_of_each_cluster(
     shard: Shard, key: NDArray[np.float64], share: float, rank: NDArray[np.int64] | None
 ) -> Bools:
-    """Which users (m,) are among the first round(share · size) of their cluster, by `rank`, if any, then by `key`."""
+    """Which users (m,) are the first round(share · size) of their cluster, sorted by `rank`, if given, then `key`."""
     sizes = np.diff(shard.offsets)
     cluster = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((key, cluster) if rank is None else (key, rank, cluster))

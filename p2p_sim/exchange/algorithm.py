@@ -1,9 +1,9 @@
 """Algorithm 2 of Esfandiari et al., "Label differential privacy via clustering": the label exchange, user by user.
 
-Where users ask several peers, they pass on the majority of their noisy labels.
+Users who ask several peers pass on the majority of these peers' noisy labels.
 
-This is the definition. `engines` draws from the same law all at once; `processes` and `batched_exchange` send the
-messages over a network. Tests compare all of them with this function.
+This is the definition. `engines` draws all submissions at once from the same law; `processes` and `batched_exchange`
+send the messages over a network. Tests compare all of them with this function.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ def label_exchange(
         for user in cluster:
             # she fetches the noisy labels of k random users of her cluster, perhaps her own, perhaps one twice
             fetched = [int(noisy[cluster[int(rng.integers(len(cluster)))]]) for _ in range(peers)]
-            # with probability θ she passes on which came most often; of several, the first: they came in random order
+            # with probability θ she passes on the commonest label; of several, the first: their order is random
             if rng.random() < sampling_rate:
                 released[user] = Counter(fetched).most_common(1)[0][0]
     return released

@@ -43,7 +43,7 @@ class ShardExchange(ExchangeRun):
 
     Args:
         shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
-        payload: (shard.size, ...) the answer of each user, drawn once; a label if users ask several peers.
+        payload: (shard.size, ...) the answer of each user, drawn once; if users ask several peers, one label each.
         asking: how many peers each user asks.
         probe_every_s: seconds between probes of an adversary. num_classes: K.
     """
@@ -66,7 +66,7 @@ class ShardExchange(ExchangeRun):
         self._questions: Questions | None = None
         if asking.several:
             self._questions = Questions(asking.numbers(np.arange(shard.size), streams, shard))
-        # each passes on the label of her first peer, if anything: `source` need not be written
+        # where each user passes on the label of her first peer or nothing, `source` need not be written
         self._once = rule.attempts == 1 and rule.fallback == "skip" and not asking.several
         if not self._once:
             self.source = self.source.copy()
@@ -80,7 +80,7 @@ class ShardExchange(ExchangeRun):
         users = np.flatnonzero(np.isfinite(self.journey.start)).astype(np.int32)
         self.engine.post(START, users, self.journey.start[users])
         collecting = gc.isenabled()
-        gc.disable()  # no cycles arise on the hot path
+        gc.disable()  # no reference cycles arise on the hot path
         try:
             self.engine.run([partial(self._prober, user) for user in np.flatnonzero(self._roles.prober).tolist()])
         finally:
@@ -98,7 +98,7 @@ class ShardExchange(ExchangeRun):
         return ReceivedLabels(users + self._shard.start, labels, self.arrival[users])
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
-        """Passes messages of one kind (m,), with their times in seconds, to the method for their event."""
+        """Pass messages of one kind (m,), with their times in seconds, to the method for their event."""
         # the inverse of `message_kind`
         rest, event = divmod(kind, 8)
         rest, copy = divmod(rest, COPIES)
@@ -142,12 +142,12 @@ class ShardExchange(ExchangeRun):
     def _on_request(self, users: Users, times: Times, attempt: int, copy: int, hop: int) -> None:
         """A request arrives: forward it on its walk, or answer."""
         j = self.journey
-        if not (j.matters or self.ledger.records):  # whoever it is, she answers
+        if not (j.matters or self.ledger.records):  # every peer answers: whom the request reached need not be known
             self.ledger.delivered(REQUEST, times, users, users)
             self._post(REPLY, users, times, attempt=attempt)
             return
         path = j.path(users, attempt)
-        # from `sender` to `node`, and from her on to `onward`
+        # the request came from `sender` to `node`, who may forward it to `onward`
         sender, node = (users if hop == 0 else path[hop - 1]), path[hop]
         last = hop + 1 == j.hops
         onward = users if last else path[hop + 1]
@@ -167,7 +167,7 @@ class ShardExchange(ExchangeRun):
         """A reply arrives: the first valid one to each request counts."""
         j = self.journey
         users, times = self._met(j.online(users, times), [users, times])
-        # without records, faults or later attempts, peers and labels are looked up only for what reaches the learner
+        # if `_once`, without records or corruption, peers and labels are looked up only for what reaches the learner
         peers = label = None
         if self.ledger.records or not self._once or self._contents is not None:
             peers = j.path(users, attempt)[-1]
@@ -186,7 +186,7 @@ class ShardExchange(ExchangeRun):
     def _valid(
         self, users: Users, times: Times, attempt: int, copy: int
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """Which replies are the first in time (None: all), and which come too late (None: none)."""
+        """Which replies are the first timely ones (None: all), and which replies come too late (None: none)."""
         j, limited = self.journey, self._config.request_timeout_s is not None
         late = times > j.sent(users, attempt) + j.timeout_s(attempt) if limited else None
         if j.copies == 1:
@@ -214,7 +214,7 @@ class ShardExchange(ExchangeRun):
         self, users: Users, times: Times, attempt: int, label: Payload | None, source: Users | None, *,
         own: bool = False,
     ) -> None:  # fmt: skip
-        """Handle labels (m,) that answer a question of each user: with one peer she passes it on, else she notes it.
+        """Handle labels (m,) that users got for a question: with one peer they pass them on, else they note them.
 
         own: the labels are the users' own, as no reply came.
         """
@@ -268,8 +268,8 @@ class ShardExchange(ExchangeRun):
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
     def _prober(self, prober: int, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
-        """A SimPy process: an adversary asks each user of her cluster, one after another while she is online."""
-        # `moment`: when the next probe is due, or she is back to send it
+        """A SimPy process: an adversary asks the other users of her cluster one after another, when she is online."""
+        # `moment`: when the next probe is due or, if the adversary is offline then, when she is back to send it
         moment, me, bounds = 0.0, np.array([prober], dtype=np.int32), self._shard.offsets
         cluster = int(np.searchsorted(bounds, prober, side="right"))
         for user in range(int(bounds[cluster - 1]), int(bounds[cluster])):
@@ -302,7 +302,7 @@ class ShardExchange(ExchangeRun):
         self, event: int, users: Users, times: Times, *, attempt: int = 0, copy: int = 0, hop: int = 0,
         ends: tuple[Users, Users] | None = None, only: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
-        """Send messages, of which some are lost; odd copies are the network's duplicates.
+        """Send messages, of which some may be lost; odd copies at hop 0 are the network's duplicates.
 
         ends: sender and receiver of each. only: (m,) which messages are sent; None: all.
         """
@@ -330,7 +330,7 @@ class ShardExchange(ExchangeRun):
         return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
     def _met(self, online: Bools | None, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """The entries of messages' columns whose receiver is `online` (m,); other messages count as undelivered."""
+        """Columns cut down to messages whose receiver is `online` (m,); the other messages count as undelivered."""
         if online is None:
             return columns
         self.ledger.counts["messages_undelivered"] += int(np.count_nonzero(~online))

@@ -1,6 +1,6 @@
 """The engines of the exchange: messages over a simulated network, and one vectorised draw from the same law.
 
-A mechanism says what is exchanged; an engine decides how it travels.
+A mechanism defines what is exchanged; an engine decides how it travels.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ Finished = tuple[ExchangeRun, Traffic]
 def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
     """Yields the exchanges after their submissions have passed the learner's link one by one, in order of arrival.
 
-    Duplicates that the network made do not pass the link.
+    Of a submission's copies, only the first uses the link.
 
     Args:
         queue: finished exchanges, at least one. bandwidth_bps: rate of the learner's link, bits per second.
@@ -51,7 +51,7 @@ OWN_PROTOCOL = Unknown("users follow a protocol of their own", anything=True)
 Payload = NDArray[np.generic]
 Shards = tuple[Shard, ...]
 Part = tuple[int, int] | None
-"""Shards first to last - 1 alone; None: all."""
+"""A pair (first, last): run shards first to last - 1 alone; None: run all shards."""
 
 
 @dataclass(frozen=True)
@@ -112,14 +112,14 @@ class Exchange:
     """An exchange among the users of a population.
 
     Args:
-        randomizer: the payloads of messages.
+        randomizer: draws the payloads of messages.
         sampling_rate: θ.
-        engine: "events" (messages over the network, in windows), "processes" (the same, a process for each user) or
-            "vectorised" (one draw from the same law).
+        engine: "events" (messages over the network, many at a time), "processes" (the same messages, with a process
+            for each user) or "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
         protocol: the protocol that users follow as processes instead of the label exchange; only the noise on each
             label is then certain to protect it.
-        asking: how many peers each user asks; if several, messages carry labels.
+        asking: how many peers each user asks; if several, each payload is a label.
     """
 
     randomizer: Message
@@ -149,7 +149,7 @@ class Exchange:
                 users.append(block.user)
                 labels.append(block.payload)
             return Submissions(users.values(), labels.values())
-        # the records of each shard, in order; `law`: why no fetch law is worked out; None: it is worked out
+        # records by shard, in order; `law`: the reason to take the fetch law as unknown; None: it is computed
         law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
         traffic, times = Traffic(), [np.zeros(0)]
         records, messages, traces = list[NetworkRecord](), list[Messages](), list[MessageTrace]()
@@ -187,7 +187,7 @@ class Exchange:
             yield ShardAnswers(shard, roles.lie(payload, population.num_classes), roles)
 
     def _draw(self, population: People, network: Network, shards: Shards) -> Iterator[Submissions]:
-        """All submissions, each block of users drawn from their law at once instead of message by message."""
+        """All submissions, drawn from their law for a block of users at once instead of message by message."""
         streams = network.streams
         for shard, payload, _ in self._answers(population, network, shards):
             peers = Peers(shard, streams, network.shard_overlay(shard), network.config.hops)
@@ -203,7 +203,7 @@ class Exchange:
     def _majorities(self, peers: Peers, users: NDArray[np.int32], payload: Payload, first: Payload) -> Payload:
         """The majority (m,) of the labels that users (m,) of a shard fetch from several peers.
 
-        payload: the label that each user of the shard answers. first: (m,) the labels of the users' first peers.
+        payload: the label with which each user of the shard answers. first: (m,) the labels of the users' first peers.
         """
         numbers, now = self.asking.numbers(users, peers.streams, peers.shard), np.zeros(users.size)
         columns = [first.astype(np.int16)]
@@ -214,7 +214,7 @@ class Exchange:
         return labels[np.arange(users.size), first_of_majority(labels)].astype(payload.dtype)
 
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
-        """Finished exchanges of the shards; if the learner's link has a limit, none before all have run."""
+        """Yields the shards' exchanges once they are finished; if the learner's link has a limit, once all are."""
         size = -(-self.randomizer.payload_bits // 8)  # whole bytes that hold the payload's bits
         bandwidth_bps = network.config.learner_bandwidth_bps
         every_s = self.adversaries.sybil.probe_every_s or 1.0

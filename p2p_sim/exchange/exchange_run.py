@@ -15,9 +15,9 @@ from p2p_sim.network import InTransit, Network
 from p2p_sim.population import Shard
 
 EXACT = 2**22
-"""Largest number of times that are kept as they are."""
+"""Largest number of arrival times that are kept without rounding."""
 DROPPED = 36
-"""Trailing bits of a time that are rounded away where there are more: 17 significant bits are left."""
+"""Trailing bits of a time that are rounded away if there are more times than `EXACT`; 17 significant bits are left."""
 
 
 @dataclass
@@ -27,8 +27,7 @@ class Arrivals:
     If there are more than `EXACT`, times are rounded to 17 significant bits and counted by value, so that a quantile is
     right to one part in 130,000. A quantile depends on the times alone, not on their order or on the pieces.
 
-    times: times that are kept as they are, in pieces. values, counts: (V,) rounded times, ascending, and the number of
-    each.
+    times: times without rounding, in pieces. values, counts: (V,) rounded times, ascending, and the number of each.
     """
 
     times: list[NDArray[np.float64]] = field(default_factory=list)
@@ -43,14 +42,14 @@ class Arrivals:
             self._round()
 
     def quantile(self, share: float) -> float | None:
-        """The time by which a share, 0 to 1, has arrived, as in `numpy.quantile`; None if nothing has arrived."""
+        """The time by which a share of all, 0 to 1, has arrived, as in `numpy.quantile`; None if nothing arrived."""
         total = sum(piece.size for piece in self.times) + int(self.counts.sum())
         if total == 0:
             return None
         if total <= EXACT:
             return float(np.quantile(np.concatenate(self.times), share))
         self._round()
-        # between the two times around the share's rank, as a straight line
+        # linear interpolation between the two times around the share's rank
         rank = share * (total - 1)
         below = int(rank)
         around = np.searchsorted(np.cumsum(self.counts), [below, min(below + 1, total - 1)], side="right")
@@ -58,13 +57,13 @@ class Arrivals:
         return float(low + (high - low) * (rank - below))
 
     def _round(self) -> None:
-        """Round the times that are kept as they are, and add them to the counts by value."""
-        values = np.concatenate([np.zeros(0), *self.times]).view(np.int64)  # the bits have the order of the numbers
+        """Round the times in `times`, and add them to the counts by value."""
+        values = np.concatenate([np.zeros(0), *self.times]).view(np.int64)  # times and their bits have the same order
         self.times = []
         values += 1 << (DROPPED - 1)
         values >>= DROPPED
         low, high = int(values.min(initial=2**62)), int(values.max(initial=0))
-        if high - low < EXACT:  # bincount is faster, if it does not need too much memory
+        if high - low < EXACT:  # bincount is faster, but its memory grows with the range of values
             counts = np.bincount(values - low)
             present = np.flatnonzero(counts)
             self._merge(present + low, counts[present])
@@ -87,11 +86,12 @@ class Traffic:
     protocol_events: users' starts, messages delivered and requests that expired.
     fetches: requests; of these, `answered` got a reply in time, `expired` did not, and `failed` will never get one,
     as no time-out is set. late_replies: replies that came after their request had expired.
-    messages_sent: by users, each step of a walk counted. messages_duplicated: copies that the network made. Of both,
-    messages_lost on the way, messages_undelivered because the receiver was offline, and messages_delivered.
-    bytes_sent: of all messages sent. learner_messages, learner_bytes: what reached the learner, in time or late.
+    messages_sent: by users, each step of a walk counted. messages_duplicated: copies that the network made.
+    messages_lost, messages_undelivered, messages_delivered: how many of both were lost on the way, came to a receiver
+    who was offline, and were delivered. bytes_sent: of the messages that users sent.
+    learner_messages, learner_bytes: what reached the learner, in time or late.
     fallbacks: users who passed on their own label for want of a reply.
-    retries: requests, among `fetches`, of users whose earlier request expired.
+    retries: requests, counted in `fetches` too, that follow an expired request of the same question.
     departed: users whose request expired and who never came online again.
     completion_time_s: when the last message was delivered or request expired, seconds.
     """
@@ -122,7 +122,7 @@ class Traffic:
 
 
 class Ledger:
-    """Counts one shard's traffic and, if asked to, keeps every delivered message.
+    """Counts one shard's traffic and, if `record` is set, keeps every message.
 
     Args:
         first: index of the shard's first user in the population.
@@ -150,10 +150,10 @@ class Ledger:
         self, kind: int, times: Floats, sender: NDArray[np.int32], receiver: NDArray[np.int32] | None, *,
         label: NDArray[np.generic] | None = None, late: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
-        """Note delivered messages (m,) of a kind; users are numbered from the shard's first; no receiver: the learner.
+        """Note delivered messages (m,) of a kind; users are numbered from the shard's first.
 
-        label: the payloads, needed where messages are kept; None for requests. Payloads of several numbers are not
-        kept. late: which replies came too late; None: none.
+        receiver: None for the learner. label: the payloads, needed where messages are kept; None for requests. Payloads
+        of several numbers are not kept. late: which replies came too late; None: none.
         """
         self.event(times)
         self.counts["messages_delivered"] += times.size
@@ -186,13 +186,13 @@ class Ledger:
         self, kind: int, messages: InTransit, goes: NDArray[np.bool_] | None, arrives: Floats,
         source: NDArray[np.int32],
     ) -> None:  # fmt: skip
-        """Note messages (m,) of a kind that were sent; only where messages are kept.
+        """Note messages (m,) of a kind that were sent; called only where messages are kept.
 
         goes: which messages are not lost (None: all). arrives: when these arrive, seconds. source: for every user of
         the shard, the user whose label she passes on.
         """
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
-        coming = np.full(size, np.inf)  # lost, unless it goes
+        coming = np.full(size, np.inf)  # infinity: the message is lost
         coming[slice(None) if goes is None else goes] = arrives
         # whose label it is: a submission carries the label of whoever answered its sender, a reply the sender's own
         owner = source[messages.user] if learner else messages.sender
@@ -214,7 +214,7 @@ class Ledger:
         )
 
     def trace(self) -> MessageTrace:
-        """Messages as they were sent, and requests that expired, if messages were kept; without periods online."""
+        """Messages as they were sent, and requests that expired, if they were kept; periods online are left out."""
         return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
 
     def messages(self) -> Messages:
@@ -247,7 +247,7 @@ class ExchangeRun(ABC):
 
     Args:
         shard: the users. network: the opened network. streams: the replicate's random streams.
-        roles: who does not follow the protocol; None: every user does.
+        roles: who does not follow the protocol; None: every user follows it.
         sampling_rate: θ. payload_bytes: size of a label. record: keep every delivered message for a transcript.
     """
 
@@ -268,7 +268,7 @@ class ExchangeRun(ABC):
         self.arrival = np.full(shard.size, NEVER)
         """When a user's first submission reaches the learner, seconds, (m,)."""
         self.probed = np.zeros(shard.size, dtype=np.bool_)
-        """Which users told a prober their noisy label, (m,)."""
+        """Which users' answers came to a prober, (m,)."""
 
     @abstractmethod
     def run(self) -> Traffic:
@@ -291,7 +291,7 @@ class ExchangeRun(ABC):
     def accepts(self, times: Floats) -> NDArray[np.bool_]:
         """Which submissions, by their times of arrival (m,), seconds, the learner takes.
 
-        It takes those that arrive by its deadline; all that arrive if it has none, or if users submit in a batch then.
+        It takes all that arrive if it has no deadline or users submit in a batch at the deadline; else those in time.
         """
         limit = self._config.deadline_s
         return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit

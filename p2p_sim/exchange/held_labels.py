@@ -12,7 +12,7 @@ Payload = NDArray[Any]
 
 
 class Majority(NamedTuple):
-    """Labels that users pass on: for each user (m,), the label (m,) that most of her peers gave her.
+    """Labels that users pass on: for each user (m,), the commonest label (m,) among her replies.
 
     peer: (m,) the first peer who gave it.
     """
@@ -50,7 +50,7 @@ class Questions:
 
     numbers: (m,) number of questions of each user; most: the largest number. labels, peers: (m, most) label and sender
     of each reply. settled: (m,) how many of a user's questions have a reply or are given up; last_s: (m,) when the last
-    of these was settled, seconds. own: (m,) whether one of her replies is her own label, for want of a reply.
+    of these was settled, seconds. own: (m,) whether she uses her own label in place of a reply that did not come.
     """
 
     def __init__(self, numbers: NDArray[np.int64]) -> None:
@@ -61,7 +61,7 @@ class Questions:
         self.own = np.zeros(size, dtype=np.bool_)
 
     def settle(self, users: Users, times: Times) -> Users:
-        """Note that a question of each user is settled at her time; returns the users whose last question it was."""
+        """Note that a question of each user is settled at her time; returns the users who have no open question now."""
         self.settled[users] += 1
         self.last_s[users] = np.maximum(self.last_s[users], times)
         return np.asarray(users[self.settled[users] == self.numbers[users]])
@@ -72,7 +72,7 @@ class Questions:
         self.own[users] |= own
 
     def majority(self, users: Users) -> Majority:
-        """The plurality of the replies of each user, without users who have no reply."""
+        """The plurality of the replies of each user; users without a reply are left out."""
         first = first_of_majority(self.labels[users])
         labels, peers = self.labels[users, first], self.peers[users, first]
         came = labels != NO_REPLY

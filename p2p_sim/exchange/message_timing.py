@@ -2,7 +2,7 @@
 
 The random numbers of each time, loss and choice have an address of their own (leg, user, attempt, copy, hop). Neither
 the order of events nor a fault of other messages changes them. The event engine delivers messages by these functions.
-The privacy of a realised network needs them, too: for the peers whom a user did not draw.
+Accounting for privacy on a realised network evaluates them also for the peers whom a user did not draw.
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ LEGS = ("request", "reply", "submission")
 
 
 class FirstReply(NamedTuple):
-    """The first valid reply to each request: its time_s (m,), NEVER if none comes, and its copy (m,), a number."""
+    """The first valid reply to each request: time_s (m,), NEVER if none comes; copy (m,), the number of its copy."""
 
     time_s: Floats
     copy: NDArray[np.int8]
@@ -37,7 +37,7 @@ class Trip(NamedTuple):
     """The times of users' requests (m,) and of one copy of each reply, seconds; NEVER if a message does not come.
 
     copy: number of the copy. answered_s: (m,) when the request reaches the peer who answers. back_s: (m,) when the
-    reply comes back, in time.
+    reply comes back; NEVER also if it comes too late.
     """
 
     copy: int
@@ -64,12 +64,12 @@ class MessageTiming:
         self._streams, self._law = streams, network.latency
         self._uniforms: dict[tuple[str, int], Uniforms] = {}
         everybody = np.arange(shard.size, dtype=np.int32)
-        # when each user begins, once she is online, seconds
+        # when each user starts, seconds: at a random time, or when she is next online
         self.start = streams.generator("start", shard.index).random(shard.size)
         self.start *= config.start_window_s
         if availability is not None:
             self.start = availability.next_online(everybody, self.start)
-        # whom each asks first, and whether she submits; what is in a gossip view depends on the time
+        # whom each user asks first, and whether she submits; the entries of a gossip view depend on the time
         view = config.peers if isinstance(config.peers, GossipView) else None
         self._peers = Peers(shard, streams, overlay, self.hops, view)
         blocks = list(self._peers.choices(sampling_rate))
@@ -78,7 +78,7 @@ class MessageTiming:
             self.choices.peer[:] = self._peers.again(everybody, 0, np.where(np.isfinite(self.start), self.start, 0.0))
         generators = {leg: streams.generator(f"latency-{leg}", shard.index) for leg in LEGS}
         self.first_times = {leg: network.latency.sample(rng, shard.size) for leg, rng in generators.items()}
-        """Travel times of everybody's first messages, seconds, each (m,)."""
+        """By leg: the travel times (m,) of all users' first messages, seconds."""
         request, reply = config.header_bytes, config.header_bytes + payload_bytes
         self.bytes = {
             "request": request, "probe": request,
@@ -86,7 +86,7 @@ class MessageTiming:
         }  # fmt: skip
         """Size of a message, header included, by its leg."""
         self.copies = 2 if "duplicated" in self.faults.effects else 1
-        """Copies that a message may have."""
+        """Copies of a message: 2 if the network may duplicate it, else 1."""
         self._silent = bool(roles.silent.any())
         limited, isolated = config.request_timeout_s is not None, overlay is not None and bool(overlay.isolated)
         lost, churns = "lost" in self.faults.effects, availability is not None
@@ -129,7 +129,7 @@ class MessageTiming:
         return self.config.timeout_s(self.in_question(attempt))
 
     def sent(self, users: Users, attempt: int) -> Floats:
-        """When users send the request of an attempt, if earlier ones expired, seconds; NEVER if a user has left."""
+        """When users send an attempt's request, seconds, if the question's earlier ones expired; NEVER: she left."""
         times = self.start[users]
         for earlier in range(self.in_question(attempt)):
             times = self.next_online(users, times + self.config.timeout_s(earlier))
@@ -173,7 +173,7 @@ class MessageTiming:
         return times
 
     def exists(self, messages: InTransit) -> Bools:
-        """Whether the network made each of these copies, (m,), whose number is odd, at their first hop."""
+        """Which of these copies, (m,), all odd and at their first hop, the network made."""
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
@@ -222,7 +222,7 @@ class MessageTiming:
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
         """Whether submissions of users (m,) who have their labels at given times reach a learner without a queue.
 
-        late: (m,) which submissions must come after the deadline to count; None: all must come in time.
+        late: by user of the shard, whether her submission must be late to count; None: all must be in time.
         """
         c = self.config
         batch_s = c.batch_time_s

@@ -25,7 +25,7 @@ Organisations = NDArray[np.int64]
 Pairs = NDArray[np.intp]
 
 MOST_PAIRS = 250_000
-"""Largest number of pairs of organisations that may ask each other; a row of results names all who received a model."""
+"""Largest number of pairs (asker, owner); limited, since a row of results lists all to whom a model was shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Delivered:
     arrival_s: (m,) when the asker first got the model before her request expired, seconds; inf if never.
     used: (m,) whether the model also came before the deadline.
     received: (m,) whether some copy of the model reached the asker at all, in time or late.
-    offline: (N,) whether an organisation was never there, or was away when a message came to it.
+    offline: (N,) whether an organisation was never online, or was offline when a message came to it.
     """
 
     asker: Organisations
@@ -57,7 +57,7 @@ class AskingPairs(NamedTuple):
 
 
 class Deliveries(NamedTuple):
-    """Messages that were delivered: pairs (d,), the index of the pair of each, and time_s (d,), when, seconds."""
+    """Delivered messages: pairs (d,), the index of each message's pair; time_s (d,), its time of delivery, seconds."""
 
     pairs: Pairs
     time_s: Floats
@@ -88,7 +88,7 @@ def exchange_models(
 
     Args:
         network: opened for N organisations as one cluster.
-        asker, owner: (m,) distinct pairs. payload_bytes: (N,) size of each one's model.
+        asker, owner: (m,) distinct pairs. payload_bytes: (N,) size of each organisation's model.
         record: keep the transcript.
     """
     run = _ModelRun(network, asker, owner, payload_bytes, record)
@@ -125,7 +125,7 @@ class _ModelRun:
         self.copies = 2 if "duplicated" in self.faults.effects else 1
 
     def ask(self) -> None:
-        """Send the requests of all pairs, attempt by attempt; askers that have the model, or have left, ask no more."""
+        """Send the requests, attempt by attempt, until an asker has the model, has left, or the deadline passes."""
         c, count = self.config, self.offline.size
         everybody = np.arange(count)
         start = self._next_online(everybody, self.network.streams.generator("start").random(count) * c.start_window_s)

@@ -1,8 +1,8 @@
 """The record of a run's network, from which privacy is accounted for: whose label each user may have submitted.
 
-A record is given the realised network: who was online, which messages were lost, who submitted. A learner who sees a
-set of submissions can know nothing else besides the labels, and nothing in a record depends on labels. Only the users'
-own choices are left to chance; the law of a user's fetch is the distribution of the user whose label she submitted.
+A record takes the realised network as given: who was online, which messages were lost, who submitted. From the set of
+submissions a learner can know the submitted labels and at most this network, which does not depend on labels. Only the
+users' own choices remain random. A user's fetch law is the distribution of the user whose label she submitted.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from p2p_sim.network import CALIBRATED, Availability, GossipView, Overlay
 from p2p_sim.population import Shard
 
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
-"""Faults that the laws below take into account; with any other fault, only the noise is sure to protect a label."""
+"""Keys of faults that the laws below take into account; with any other, only the noise is sure to protect a label."""
 LARGEST_TABLE = 120_000_000
 """Largest number of entries of a tabulated fetch distribution, 12 bytes each."""
 LARGEST_WALKS = 20_000_000
@@ -28,7 +28,7 @@ LARGEST_WALKS = 20_000_000
 
 @dataclass(frozen=True)
 class Uniform:
-    """The fetch law of a user who got the label of a uniform member, among those who answer, of her cluster."""
+    """A fetch law by which all members of a user's cluster who answer are equally likely."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class FetchTable:
     """The fetch law as a table: user i got the label of j with probability weights[i, j], (m, m).
 
     Rows of users who submitted nothing are empty. requests: (m, m), in the rows of the coalition's members: the law of
-    each label that the member gets, submitted or not. None: members see more of a fetch than whether it was from them,
-    such as requests that they forward, or that failed.
+    each label that the member gets, submitted or not. None: members may see more of other users' fetches than their own
+    answers, such as requests that they forward or requests that failed.
     """
 
     weights: "scipy.sparse.csr_array"
@@ -77,7 +77,7 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
         late: (m,) which users' submissions came after the deadline; None: none.
     """
     config, overlay = journey.config, journey.overlay
-    # from what holds of any run to what the overlay alone decides
+    # the cases in order: first those of any network, last those of an overlay alone
     beyond = [key for key in config.faults if key not in ACCOUNTED]
     if beyond:
         return Unknown(f"nobody has said what {beyond[0]} does", anything=True)
@@ -96,15 +96,13 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
 
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
-    """For each user (m,), a cap on any peer's probability: 1 over a lower bound of the number who could answer.
-
-    If each attempt draws a peer anew, a peer's probability is a weighted mean, over the attempts, of 1 over the number
-    of peers who could have answered. If the same peer is asked again, it is 1 over the number of peers who could have
-    answered any attempt. An entry of a gossip view may be asked in several attempts. An earlier reply would have
-    come in time, so a submission after the deadline has the cap 1, unless every attempt has one reply and a peer of its
-    own.
+    """For each user (m,), a cap on any peer's probability: 1/N, where at least N peers could have answered.
+    If each attempt draws a peer anew, a peer's probability is the weighted mean, over the attempts, of 1/N. If the same
+    peer is asked again, it is 1/N, where N counts the peers who could have answered any attempt. The same entry of a
+    gossip view may be asked in several attempts. A submission after the deadline has the cap 1, since an earlier reply
+    would have been in time, unless every attempt has one reply at most and a peer of its own.
     """
-    # sizes: of how many equally likely peers at least the label is that of one
+    # sizes: a lower bound N for each user
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
     able = [_able(journey, users, attempt, late) for attempt in range(rule.attempts)]
     least = np.full(users.size, np.inf)
@@ -173,7 +171,7 @@ def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bo
 
 
 class Edges(NamedTuple):
-    """Edges of some users: row (e,), the position of its user among them; peer (e,), the neighbour it leads to."""
+    """Edges of some users: row (e,), the position of an edge's user among these; peer (e,), her neighbour there."""
 
     row: NDArray[np.int64]
     peer: Users
@@ -256,12 +254,12 @@ FLAGS = ("fetched", "own", "answers", "constant", "member", "probed")
 class NetworkRecord:
     """The network record of one shard of a run; every array (m,) has one entry for each user.
 
-    fetched: passed on a fetched label; own: passed on her own label for want of a reply. Submissions after the deadline
-    count too: the learner does not take them, but has seen them.
-    answers: answers requests; constant: with a label that is fixed beforehand; member: tells the learner what she sees.
-    probed: was asked by an adversary who chose to ask her.
-    law: the fetch law of the users with `fetched`. draws: most labels that a user may have got, late ones included.
-    times_tell: whether the time of a submission may tell whose label it is.
+    fetched, own: whether she passed on a fetched label, or her own label for want of a reply. Submissions after the
+    deadline count too: the learner does not take them, but has seen them.
+    answers: whether she answers requests. constant: whether her answer is fixed beforehand. member: whether she pools
+    what she sees with the learner. probed: whether an adversary who asks all users of the cluster got her answer.
+    law: the fetch law of the users with `fetched`. draws: the largest number of labels that a user may have got, late
+    ones included. times_tell: whether the time of a submission may depend on whose label it is.
     offsets: (C+1,), cluster c has the entries offsets[c]..offsets[c+1]-1. users: (m,) number of users for whom an entry
     stands; None: one each.
     """
@@ -284,7 +282,7 @@ class NetworkRecord:
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """The record with one entry for all users of a cluster who have equal flags; their fetch law must be common."""
+        """The record with one entry for all users of a cluster with equal flags; `law` is `Uniform` or `Unknown`."""
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
         # an entry's kind: the number of its cluster, followed by a bit for each flag
@@ -299,13 +297,13 @@ class NetworkRecord:
 
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
-    """The network record of a finished run; law: its fetch law; None: it is worked out."""
+    """The network record of a finished run; law: its fetch law; None: it is computed."""
     journey, config = exchange.journey, exchange.journey.config
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback
     law = fetch_law(journey, fetched, arrived & ~exchange.accepts(exchange.arrival)) if law is None else law
     roles, rule = journey.roles, config.on_timeout
-    # the moment of a submission may tell whose label it is: who was online, or near
+    # the time of a submission may depend on whose label it is: on whether she was online, or on her distance
     times_tell = not config.batch_submission and (journey.availability is not None or config.distance_s > 0)
     return NetworkRecord(
         shard=journey.shard,

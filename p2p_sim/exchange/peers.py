@@ -37,7 +37,7 @@ class Peers:
 
     shard: the users. streams: the replicate's random streams. overlay: of the shard; None: users ask any user of their
     cluster, themselves included. hops: steps of the walk from the user who asks to the peer who answers.
-    view: users ask entries of a gossip view.
+    view: the gossip view whose entries users ask; None: there is none.
     """
 
     shard: Shard
@@ -56,7 +56,7 @@ class Peers:
             yield Choices(start, peer, bernoulli(keep, sampling_rate, stop - start))
 
     def first(self, rng: np.random.Generator, start: int, stop: int) -> Users:
-        """The first peers of users start..stop-1, from a generator with which users are drawn in ascending order."""
+        """The first peers of users start..stop-1; `rng` must serve blocks of users in ascending order."""
         if self.hops > 1:
             return self.path(np.arange(start, stop, dtype=np.int32), 0)[-1]
         position = rng.random(stop - start)
@@ -93,11 +93,11 @@ class Peers:
         return path
 
     def _neighbour(self, users: Users, position: Floats) -> Users:
-        """The neighbour at a relative position in [0, 1) of each user's list; -1 if she has none, or if she is -1."""
-        overlay = cast(Overlay, self.overlay)  # walks need one, and else who has none asks a member of her cluster
+        """The neighbour at a relative position in [0, 1) of each user's list; -1 if the list is empty or she is -1."""
+        overlay = cast(Overlay, self.overlay)  # there is one: without an overlay, users ask members of their cluster
         first = overlay.indptr[users]
         degree = overlay.indptr[users + 1] - first
-        alone = degree <= 0  # nobody's is not above 0
+        alone = degree <= 0  # for user -1 the difference of two entries of indptr is not above 0
         edge = first + (position * degree).astype(np.int64)
         edge[alone] = 0
         peer = np.take(overlay.indices, edge, mode="clip") if overlay.indices.size else users.copy()
@@ -114,7 +114,7 @@ class Peers:
     def _entry(self, view: GossipView, users: Users, attempt: int, times: Floats) -> Users:
         """A random entry of each user's gossip view as the view is at her time, seconds."""
         slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
-        # how often the entry was replaced: slot s is s/v of a refresh ahead of slot 0, so that one goes after another
+        # how often the entry was replaced; slots are replaced in turn: slot s is s/view_size refreshes ahead of slot 0
         epoch = np.floor(times / view.refresh_s + slot / view.view_size)
         number = (epoch * view.view_size + slot).astype(np.int64) * self.shard.size + users
         return self._member(users, self.streams.uniforms("view", self.shard.index).at(number))

@@ -125,7 +125,7 @@ class ProcessExchange(SingleMessages):
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
         """The process of one question: ask, wait for a reply and, without one, ask again, fall back or give up."""
         rule = self._config.on_timeout
-        # her attempts are numbered through all that she asks: each number has random numbers of its own
+        # attempts are numbered through all her questions, and each has random numbers of its own
         earlier = self._number(user, "request", rule.attempts)
         for attempt in range(rule.attempts):
             self.ledger.counts["retries"] += int(attempt > 0)
@@ -215,7 +215,7 @@ class ProcessExchange(SingleMessages):
         return np.array(self._cluster(user), dtype=np.int32)
 
     def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
-        """How many random numbers a user has drawn for a purpose, the index of her next; counts `numbers` as drawn."""
+        """The index of a user's next random number for a purpose; counts `numbers` more as drawn."""
         before = self._times_before[user, purpose]
         self._times_before[user, purpose] = before + numbers
         return before
@@ -307,7 +307,7 @@ class ProcessExchange(SingleMessages):
     # -- an adversary who asks everybody -----------------------------------------------------------------------------
 
     def _probing(self, prober: int) -> Steps:
-        """The process of an adversary who asks all users of her cluster, one after another while she is online."""
+        """The process of an adversary who asks the other users of her cluster one after another, when she is online."""
         moment = 0.0
         for user in self._cluster(prober):
             if user == prober:

@@ -26,8 +26,8 @@ Steps = Generator[simpy.Event, Any, None]
 class Reply:
     """A noisy label that a user got for her request.
 
-    label: as it arrived. source: the user whose label it is, numbered from the shard's first user. own: whether it is
-    the user's own noisy label, on which she falls back by the network's `on_timeout` because no reply came in time.
+    label: as it arrived. source: the user whose label it is, numbered from the shard's first user. own: whether the
+    user falls back on her own noisy label, as the network's `on_timeout` says, because no reply came in time.
     """
 
     label: int
@@ -94,7 +94,7 @@ class Protocol(ABC):
 
 
 class Surroundings(Interface):
-    """The simulation around users: each method does, for a user by number, what `Me` does under the method's name."""
+    """The simulation around users: each method does for a user, given by number, what the same method of `Me` does."""
 
     clock: Clock
 
@@ -200,7 +200,7 @@ def majority(replies: list[Reply]) -> Reply:
 class CheckedProtocol(Protocol):
     """A protocol whose every step is checked; an InputError of one line names the package and method of a wrong step.
 
-    protocol: the checked protocol, copied, since it may note things about the users of one run. num_classes: K.
+    protocol: the checked protocol, copied, since it may keep facts about the users of one run. num_classes: K.
     users: number of users of the shard.
 
     Raises:

@@ -2,9 +2,9 @@
 
 Signed weights undo the noise of labels on average; they are the modified loss of the clustering paper.
 
-With Q[y', y] = (1-β) 1{y' = y} + β q(y') the loss Σ_y' Q⁻¹[y', y] ℓ(h, x, y') of Algorithm 1 weighs the class y' by
-column y of Q⁻¹. Since 1ᵀq = 1, Q is (1-β)I plus a matrix of rank one and Q⁻¹ = (I - β q 1ᵀ)/(1-β): no K × K matrix is
-formed. A column sums to one, and all but its own entry are at most 0.
+For a correction β and a law q of the K classes, let Q[y', y] = (1-β) 1{y' = y} + β q(y'). The loss of Algorithm 1,
+Σ_y' Q⁻¹[y', y] ℓ(h, x, y'), weighs the classes y' by column y of Q⁻¹ for a noisy label y. As Q⁻¹ = (I - β q 1ᵀ)/(1-β),
+no K × K matrix is formed. A column sums to one; its entries are at most 0, except the entry of y itself.
 """
 
 from abc import ABC, abstractmethod
@@ -77,7 +77,7 @@ class Randomizer(Protocol):
 
 
 class Message(Randomizer, ABC):
-    """A randomizer whose payloads may be exchanged: it knows what protects a label once peers pass payloads on.
+    """A randomizer whose payloads may be exchanged: it states the privacy of a label once peers pass payloads on.
 
     The methods here hold for any randomizer. A subclass of which more is known overrides them.
 
@@ -92,7 +92,7 @@ class Message(Randomizer, ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """The parameters of the noise, by the column of a row that holds each."""
+        """The parameters of the noise, by their columns in a row of results."""
 
     @property
     def caveats(self) -> tuple[str, ...]:
@@ -144,5 +144,5 @@ class Message(Randomizer, ABC):
         return replace(self.shuffled(size), sampling_rate=sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """The accountant of a label if `submissions` payloads were fetched from `sources` users of unknown payloads."""
+        """The accountant of a label if `submissions` payloads are seen, each of a random one of `sources` users."""
         return replace(self.shuffled(sources), submissions=submissions)

@@ -43,13 +43,13 @@ class SingleMessages(ExchangeRun):
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
         earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
-        """Send a message, for whose payload `arrive` is called if it arrives; no receiver: the learner.
+        """Send a message; if it arrives, `arrive` is called with its payload. receiver: None for the learner.
 
-        Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0) and forwarded by users then.
-        owner: the user whose request or submission it belongs to. Its random numbers have the number `earlier` +
-        `attempt`; attempt -1: sent unasked.
+        Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0); users then forward them.
+        owner: the user whose request or submission the message belongs to. The message's random numbers have the number
+        `earlier` + `attempt`; attempt -1: sent unasked.
         """
-        # fate and travel time come from the functions that the batched engine uses, for one message
+        # loss and travel time come from the functions that the batched engine uses, called for one message
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
         now, ends = np.array([self.clock.now]), None if receiver is None else (single(sender), single(receiver))
         message = j.message(leg, single(owner), now, earlier + attempt, copy=copy, hop=hop, ends=ends)
@@ -79,7 +79,7 @@ class SingleMessages(ExchangeRun):
         self.clock.at(float(arrives[0]), meet)
 
     def deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
-        """Note that a message of a kind was delivered; no receiver: the learner; label -1: the message has none."""
+        """Note that a message of a kind was delivered; receiver: None for the learner; label: -1 if it has none."""
         to = None if receiver is None else single(receiver)
         labels = None if label < 0 else np.array([label])
         now = np.array([self.clock.now])

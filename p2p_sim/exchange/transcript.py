@@ -14,7 +14,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Columns:
-    """Arrays of one length, (m,): the fields of a subclass. types: the type of a number in each of them, in order."""
+    """Arrays of one length, (m,): the fields of a subclass. types: NumPy's type of each field, in order."""
 
     types: ClassVar[tuple[type[np.generic], ...]]
 
@@ -50,7 +50,7 @@ class Sent(Columns):
 
 @dataclass(frozen=True)
 class Spans(Columns):
-    """Periods of users, or moments, whose two ends are equal: user index, begin_s and end_s in seconds."""
+    """Periods of users: user index, begin_s and end_s in seconds; the two ends of a moment are equal."""
 
     types = (np.int32, np.float64, np.float64)
     user: Users
@@ -60,7 +60,7 @@ class Spans(Columns):
 
 @dataclass(frozen=True)
 class Requests(Columns):
-    """Requests of users' processes, also where a user had nobody to ask. All arrays have one entry a request.
+    """Requests of users' processes, also of users who had nobody to ask. All arrays have one entry a request.
 
     user: user index. question: a number that all attempts at a question share. attempt: its number, from 0.
     begin_s, deadline_s: from and until when a reply counts, seconds. answered_s: when the first reply came in time;

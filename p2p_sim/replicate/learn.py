@@ -57,7 +57,7 @@ from p2p_sim.replicate.replicate import KEPT, Replicate
 from p2p_sim.scenario import Scenario
 
 _OFF = 1e-3
-"""By how much probabilities may differ from a sum of 1: rounding in single precision."""
+"""By how much a sum of probabilities may differ from 1, and a probability lie below 0: rounding in single precision."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +81,11 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
     """Learn from a release and, if there are adversaries, from the release of the same replicate without them."""
     scenario, honest = case.scenario, None
     if isinstance(outcome.release, DensityRelease):
-        # densities are released of users in arrays alone
+        # where densities are released, users are held in arrays
         figures = density_figures(cast(Population, people), outcome.release)
         return LearnedModel(Risk(None, None), honest=None, floor=None, groups={}, values=figures)
     if isinstance(mechanism, ProtocolMechanism) and not len(outcome.labels):
-        return LearnedModel(Risk(None, None), None, None, {})  # nothing reaches a learner
+        return LearnedModel(Risk(None, None), None, None, {})  # no label reached the learner
     predicted = _predicted(case, people, mechanism, outcome)
     if (followers := mechanism.without_adversaries()) is not None:
         # with adversaries, users are held in arrays
@@ -124,7 +124,7 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
     classes, offer = people.num_classes, offer_of(LEARNERS, learner.kind)
     if isinstance(release, DensityRelease):
         raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: a density predicts no labels")
-    # labels at the points of a known law may be learned from by their counts
+    # a learner may learn from the counts of labels at the points of a known law
     tally = release if isinstance(release, Tally) else None
     learned: tuple[object, str]
     if people.law is not None and isinstance(release, LabelRelease) and learner.takes_counts and release.kind == "hard":
@@ -155,13 +155,13 @@ def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLa
 
 
 def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
-    """Labels of some users, counted at the points of a known law whose own clusters the users are in; else None."""
+    """Labels of some users, counted at the points of a known law; None without a law, or in clusters not the law's."""
     if not isinstance(people, Population) or people.law is None or people.point is None or not people.law_clusters:
         return None
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
 
 
-# the key is everything that the model depends on; the size counts rows that a model of scikit-learn may hold
+# the key has all that the model depends on; the size of the pickle includes rows that a scikit-learn model may keep
 @cached(
     LRUCache(KEPT, lambda model: len(pickle.dumps(model))),
     key=lambda case, people, truth=None: (
@@ -181,7 +181,7 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
         if truth is not None:
             counted = Counted.of(people.law, truth.counts)
             return learner.fit(counted.rows, counted.weights)
-    people = cast(Population, people)  # users drawn shard by shard have a law and counts
+    people = cast(Population, people)  # users drawn shard by shard have a law and counts, so they do not come here
     if isinstance(learner, ValueLearner) and people.values is not None:
         return learner.fit_values(people.features, np.array(people.values)[people.labels], people.values)
     return learner.fit(people.features, one_hot(people.labels, people.num_classes))

@@ -12,7 +12,7 @@ from p2p_sim.network import Overlay
 from p2p_sim.replicate.observed_network import Bools, Counts, ObservedNetwork
 
 MOST_DRAWN = 400
-"""Users of a cluster whose overlay is drawn whole; of a larger one, as many of those nearest to the worst placed."""
+"""Largest number of users that are drawn; of a larger cluster, those nearest to the user with the largest ε."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -36,7 +36,7 @@ class ObserverTraffic:
 class Labels:
     """True and noisy labels of all users, for pictures of a run; no observer sees them.
 
-    true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 if messages carry no label. num_classes: K.
+    true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 if messages carry no class. num_classes: K.
     flip_prob: α; None: labels are not flipped. exact: whether the learner's view has an exactly known law: two classes,
     α > 0, every user follows the protocol, and nothing fails.
     """
@@ -53,7 +53,7 @@ class Labels:
         people, noise = completed.population, mechanism.randomizer
         true = np.concatenate([people.labels_of(shard) for shard in people.shards])
         noisy = np.full(true.size, -1)
-        # the streams give the numbers that the exchange drew once more
+        # the streams give the exchange's random numbers again
         if noise.releases == "hard":
             for shard in people.shards:
                 rng = case.streams.generator("flip", shard.index)
@@ -80,14 +80,14 @@ class ObservedNetwork:
     answered_s: when a user first got a noisy label in time, seconds, or infinity.
     submitted_s: when the learner accepted the user's submission, seconds, or infinity.
     handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
-    member: whether she tells the learner what she sees. own: whether she passed on her own noisy label in time because
-    no reply came. held: whether a member received her noisy label.
-    source: the user whose noisy label she submitted; -1 if she submitted none, or follows another protocol.
+    member: whether she tells the learner what she sees. own: whether her own noisy label reached the learner, in time
+    or late, because she got no reply. held: whether a member received her noisy label, and she is no member.
+    source: the user whose noisy label she submitted; -1 if she submitted none, or `protocol` is not None.
     reached: whether her submission came to the learner; late submissions are dropped, but the learner has seen them.
     epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀.
-    statement: the statement of the largest of these ε.
+    statement: the privacy statement of the largest of the users' ε.
     observers: the traffic that the learner, the eavesdropper and, if there is one, the coalition saw.
-    trace: how messages were sent, requests expired and users came and went. labels: true and noisy labels.
+    trace: messages as sent, expired requests, and users' periods online. labels: true and noisy labels.
     """
 
     name: str
@@ -167,7 +167,7 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
         replicate: its index, from 0.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
-    if getattr(scenario.mechanism, "asking", ONE_PEER).several:  # processes note which question a reply answers
+    if getattr(scenario.mechanism, "asking", ONE_PEER).several:  # only processes note which question a reply answers
         scenario = scenario.replace(engine="processes")
     return look(scenario, replicate, exchange(Replicate(scenario, replicate, data_dir), record=True))
 
@@ -197,7 +197,7 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     answered, submitted = np.full(users, np.inf), np.full(users, np.inf)
     np.minimum.at(answered, fetched.receiver, fetched.time_s)
     np.minimum.at(submitted, outcome.labels.user, arrival_s)
-    # whose noisy label came to a member of the coalition; a constant message holds no label
+    # whose noisy label came to a member of the coalition; an answer fixed beforehand contains no noisy label
     held = np.zeros(users, dtype=np.bool_)
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
@@ -270,7 +270,7 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
 def record(network: ObservedNetwork) -> dict[str, Any]:
     """The numbers of the table that `p2p-sim network` prints; times in seconds; None where there is no number."""
     arrived = np.isfinite(network.submitted_s)
-    # quantiles are loads that some user had: no interpolation between two
+    # quantiles are not interpolated, so that each is the load of some user
     busiest, others = int(np.argmax(network.handled)), int(np.count_nonzero(~network.member))
     median, high = (int(np.quantile(network.handled, q, method="inverted_cdf")) for q in (0.5, 0.99))
     members = int(np.count_nonzero(network.member))

@@ -17,26 +17,26 @@ from p2p_sim.population import CLUSTER_SIZE, GivenClusters, Population, Syntheti
 from p2p_sim.scenario import Scenario, load_scenario
 
 KEPT = 2**27
-"""Bytes of users, and of models without privacy, that are kept for the next cases."""
+"""Largest number of bytes of users, and of models without privacy, that are kept in memory for later replicates."""
 BYTES_A_USER = 78
 """Memory of a replicate for each user: the least that was measured, so that no run is refused that would fit.
 
-Measured as the rise of the peak of the process (`ru_maxrss`) over that after the imports, with the synthetic law of 20
-clusters and logistic regression. Label exchange, vectorised: 84 bytes with 1,000,000 users, 78 with 4,000,000; as
-events: 112 with 500,000, 88 with 2,000,000. Randomised response: 99 with 3,000,000.
+Measured as the rise of the process's peak memory (`ru_maxrss`) after the imports, with the synthetic law of 20 clusters
+and logistic regression. Label exchange, vectorised: 84 bytes with 1,000,000 users, 78 with 4,000,000; as events: 112
+with 500,000, 88 with 2,000,000. Randomised response: 99 with 3,000,000.
 """
 SHARD_BYTES_A_USER = {"vectorised": 25, "events": 110, "processes": 3_900}
-"""Memory for each user of the largest shard, where users are drawn shard by shard; with all users in one cluster:
-26 bytes with 2,000,000 and 4,000,000 users, as events 120, or 112 to 114 with loss and retries; as processes 3,900 to
-4,100 with 20,000 and 60,000."""
+"""Bytes for each user of the largest shard, by engine, where users are drawn shard by shard. Measured with all users in
+one cluster: vectorised 26, with 2,000,000 and 4,000,000 users; events 120, or 112 to 114 with loss and retries;
+processes 3,900 to 4,100, with 20,000 and 60,000 users."""
 REQUEST_BYTES = {"vectorised": 0, "events": 45, "processes": 3_000}
-"""Memory of a user's shard for each further request of hers; as events 43 to 62, asking 3, 5 and 9 peers with 400,000
-and 1,000,000 users, and as processes 3,000 to 3,500 with 10,000 and 30,000. The vectorised engine has one at a time."""
+"""Bytes for each request of a user after her first, by engine. Measured where users ask 3, 5 and 9 peers: events 43 to
+62, with 400,000 and 1,000,000 users; processes 3,000 to 3,500, with 10,000 and 30,000. Vectorised: one at a time."""
 BYTES_A_POINT = 110
-"""Memory for each point of the law where users are drawn shard by shard, before anything is learned; 112 with 1,000,000
-points."""
+"""Bytes for each point of the law where users are drawn shard by shard, before anything is learned; measured: 112 with
+1,000,000 points."""
 ASKED_FROM = 1_000_000
-"""Users from which on anybody asks."""
+"""Number of users from which on the memory is checked."""
 
 
 @dataclass(frozen=True)
@@ -76,17 +76,17 @@ class Replicate:
 
     @property
     def people_key(self) -> tuple[Hashable, ...]:
-        """Everything on which the users of the replicate depend, as a key of the cache."""
+        """Everything on which the users of the replicate depend, as the key of a cache."""
         scenario = self.scenario
         states = ((path, path.stat()) for path in scenario.population.files(self.places))
         files = tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
-        source = type(scenario.population), scenario.population.model_dump_json()  # an edited class is another one
+        source = type(scenario.population), scenario.population.model_dump_json()  # an edited class has another type
         clusters = scenario.clusters.model_dump_json()
         return source, clusters, *scenario.groups, files, scenario.seed, self.replicate
 
     @cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
     def people(self) -> Population:
-        """The users of the replicate; those drawn last are kept, since replicates of other mechanisms have them."""
+        """The users of the replicate; the last ones are kept, since replicates of other mechanisms have the same."""
         scenario = self.scenario
         return build_population(scenario.population, scenario.clusters, self.places, self.streams, scenario.groups)
 
@@ -170,7 +170,7 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
     free, needed = free_memory(), fixed + max(users // clusters, BLOCK) * each
     if free is not None and needed > free:
         most = max(free - fixed, 0) // each * clusters
-        unit = 10 ** max(len(str(most)) - 2, 0)  # two digits of the number are said
+        unit = 10 ** max(len(str(most)) - 2, 0)  # the message gives two digits of the number
         raise InputError(
             f"population.users = {users}: a replicate needs at least {needed / 1e9:.3g} GB of memory, and "
             f"{free / 1e9:.3g} GB are free here; take at most about {most // unit * unit:,} users{hint}"
@@ -178,7 +178,7 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
 
 
 def replicates_that_fit(scenario: Scenario) -> int:
-    """How many replicates fit into the free memory at a time, at least 1, if each takes twice the least."""
+    """How many replicates fit into the free memory at a time, at least 1, if each takes twice `BYTES_A_USER`."""
     users, free = getattr(scenario.population, "users", None), free_memory()
     if not isinstance(users, int) or users < ASKED_FROM or free is None:
         return sys.maxsize
@@ -186,7 +186,7 @@ def replicates_that_fit(scenario: Scenario) -> int:
 
 
 def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes that this process may still take, of the machine and of its container's limit; None if neither is known.
+    """Bytes of free memory: the machine's or, if less, that under its container's limit; None if neither is known.
 
     Args:
         meminfo: the system's file on memory. group: the container's directory of limits.

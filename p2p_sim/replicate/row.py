@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 class StatedRow(NamedTuple):
-    """A replicate's row, and what the statements behind its columns of ε say besides the numbers."""
+    """A replicate's row, and the terms of the privacy statements behind its columns of ε: all but the numbers."""
 
     row: Row
     terms: Terms
@@ -42,12 +42,12 @@ class StatedRow(NamedTuple):
 UP = Context(prec=6, rounding=ROUND_CEILING)
 """Rounds an upper bound to six digits, never below it."""
 OBSERVED = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
-"""Columns of ε about other users or against other observers than the learner's ε about all users: users who submitted
-no label of their own, a learner who sees times, and a coalition, also about users whose labels it did not meet."""
+"""Columns of ε besides the learner's ε about all users: about users who submitted no label of their own, against a
+learner who sees times, against a coalition, and against a coalition about users whose labels no member fetched."""
 SAMPLED = ("epsilon_sample_upper",)
 """Columns of ε about a sample of the users; only rows of large overlays have them."""
 FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
-"""Columns about the realised network: the probability that a coalition met a label, and counts of users."""
+"""Columns about the realised network: the largest probability that a coalition fetched a label, and counts of users."""
 GUESSES = (
     "advantage_uniform", "advantage_cluster", "advantage_cluster_worst", "advantage_model", "advantage_model_worst",
     "advantage_local", "advantage_times", "advantage_coalition", "guess_uniform", "guess_cluster", "guess_model",
@@ -56,7 +56,8 @@ GUESSES = (
 LARGEST_PUBLIC = 2_000
 """Largest number of held-out rows from which the public model learns."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
-"""Factor above all rounding of a mean, so that it stays an upper bound; users whose priors are in memory at a time."""
+"""Factor by which a mean is raised, more than its rounding error, so that it stays an upper bound; and the number of
+users whose priors are in memory at a time."""
 
 
 def row_of(
@@ -116,7 +117,7 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
     return {
         "population": scenario.population.kind,
         "mechanism": scenario.mechanism.kind,
-        "mechanism_kind": scenario.mechanism.kind,  # a sweep over mechanisms names them as it likes
+        "mechanism_kind": scenario.mechanism.kind,  # a sweep may replace `mechanism` by names of its own
         "learner": None if scenario.mechanism.releases == "density" else scenario.learner.kind,
         "trust": mechanism.trust,
         "oracle": scenario.mechanism.asks_oracle,
@@ -133,7 +134,7 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
 def privacy(kind: str, accounted: Accounted) -> Row:
     """The columns of a row about privacy: every ε, of the worst cluster, and facts about the realised network.
 
-    A column is None if it does not apply to the run; a column about a sample of users is then left out.
+    A column is None if it does not apply to the run; a column about a sample of users is left out instead.
 
     Args:
         kind: of the mechanism. accounted: the privacy figures of the run.
@@ -169,9 +170,9 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 
 
 def network(population: People, outcome: Outcome) -> Row:
-    """The columns of a row about messages: counts, arrival times and faults.
+    """The columns of a row about the network: counts of messages, arrival times, and three about the overlay.
 
-    Counts and times are None if no messages were simulated; the three columns about an overlay are 0 if there is none.
+    Counts and times are None if no messages were simulated; those about the overlay are 0 if there is none.
     """
     overlay, arrivals = outcome.overlay, outcome.arrivals
     if arrivals is None:
@@ -189,10 +190,11 @@ def network(population: People, outcome: Outcome) -> Row:
 
 
 def organisations(facts: OrganisationFacts) -> Row:
-    """The columns of a row about organisations that exchange models, each with texts "organisation:value".
+    """The columns of a row about organisations that exchange models.
 
-    For each organisation: the ε that its rows have paid, the organisations to whom its models were shown, and how many
-    models arrived in time. Besides: the sum of the models that arrived, and the organisations that were offline.
+    As texts "organisation:value": the ε spent on an organisation's rows, the organisations to whom its models were
+    shown, and how many models it got in time. Besides: the number of all models that arrived in time, and the
+    organisations that were offline.
     """
     spent = [float(UP.create_decimal_from_float(epsilon)) for epsilon in facts.epsilon]
     return {
@@ -260,7 +262,7 @@ def advantage_columns(
         "guess_uniform": 1.0 / classes,
     }
     for column, most in mechanism.network_advantages(outcome, classes).items():
-        row[column] = max(most, alone)  # the learner is one of the coalition
+        row[column] = max(most, alone)  # the learner belongs to the coalition
     if isinstance(timed := accounted.statements.get("epsilon_times_upper"), PrivacyBound):
         row["advantage_times"] = alone if timed.epsilon_upper <= learner.epsilon_upper else local
     for name, priors in (("cluster", cluster_counts(people, outcome)), ("model", _model(case, people, outcome))):
@@ -272,7 +274,7 @@ def advantage_columns(
 def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
     """Columns of one kind of prior: mean and largest advantage of users, and the share guessed right without a release.
 
-    name: of the kind, in the columns' names. law: that dominates the learner's privacy loss.
+    name: of the kind, in the columns' names. law: one that dominates the learner's privacy loss.
     """
     before, users = priors.probabilities, priors.users
     each = np.concatenate([advantages(law, before[i : i + _BLOCK]) for i in range(0, len(before), _BLOCK)])
@@ -309,13 +311,13 @@ def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
     """
     if people.law is not None:
         points = len(people.law.points)
-        # users of a law have points, and of those drawn shard by shard the true labels are counted
+        # users of a law who are held in arrays have points; of users drawn shard by shard, true labels are counted
         if isinstance(people, Population):
             users = np.bincount(cast(NDArray[np.int32], people.point), minlength=points)
         else:
             users = cast(Tally, outcome.truth).counts.sum(axis=1)
         return Priors(people.law.label_distribution[users > 0], users[users > 0].astype(np.float64))
-    people = cast(Population, people)  # users are drawn shard by shard from a law alone
+    people = cast(Population, people)  # users without a law are never drawn shard by shard
     if people.holdout is None or not len(people.holdout.labels):
         return None
     parts = range(0, people.num_users, _BLOCK)

@@ -61,7 +61,7 @@ class Result:
     release: the noisy data set, or a model. population: the users, stored cluster by cluster.
     privacy: the learner's bound for each cluster, in the population's order.
     row: the flat result, whose keys are the columns of `load_results`.
-    terms: the statements of the row's columns of ε, besides the numbers.
+    terms: the privacy statements of the row's columns of ε, without the numbers.
     transcript: what the observers saw, if it was recorded.
     case, exchanged: the replicate, and its users, mechanism and outcome without records of the network.
     """
@@ -82,7 +82,7 @@ class Result:
 
     @property
     def accuracy(self) -> float | None:
-        """Share of rows whose label the private model predicts rightly; None if it predicts no classes."""
+        """Share of labels that the private model predicts rightly; None if it predicts no classes."""
         error_rate = self.row["error_rate"]
         return None if error_rate is None else 1.0 - float(error_rate)
 
@@ -103,7 +103,7 @@ class Result:
     def _summary(self) -> list[tuple[str, str]]:
         """Names and texts of the most important figures; `row` has all figures."""
         row = self.row
-        # the figure of use: right predictions, else the error of numbers, of a density or of a rule of cells
+        # the figure of utility: accuracy, else the error of numbers or of a density, or the number of a rule's cells
         name, column = "accuracy", "error_rate"
         if "squared_error" in row:
             name, column = "squared error", "squared_error"
@@ -217,7 +217,7 @@ def release(
             fresh noise.
         replicate: its index.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        at_delta: δ of the statement that is composed where a mechanism states ε at one δ alone.
+        at_delta: δ of the statement that is composed where a mechanism states ε only at single values of δ.
 
     Raises:
         InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
@@ -265,7 +265,7 @@ def set_up(case: Replicate, people: People) -> RunSurroundings:
         values=people.values,
     )
     settled = scenario.mechanism.beside(scenario.learner)
-    # an oracle's value depends on true labels: a mechanism that asks for one says so in its row (`oracle`)
+    # an oracle's value depends on true labels; the row's column `oracle` shows that the mechanism asks for one
     if settled.asks_oracle:
         settled = settled.with_oracle_values(population_heterogeneity(people)[0])
     mechanism = settled.deployed(setup)
@@ -318,7 +318,7 @@ def account(case: Replicate, people: People, mechanism: Deployment, outcome: Out
     learner = accounted.statements["epsilon_upper"]
     if not isinstance(learner, PrivacyBound):
         raise RunFailed(f"mechanism.kind = {scenario.mechanism.kind!r}: its bound for the learner is no PrivacyBound")
-    if not learner.conditions:  # a plug-in may say them of itself alone
+    if not learner.conditions:  # a plug-in may state them in its configuration alone
         learner = dataclasses.replace(learner, conditions=scenario.mechanism.conditions)
     adjacency = scenario.mechanism.adjacency
     if learner.adjacency != adjacency:

@@ -1,4 +1,4 @@
-"""The row of a replicate whose users are drawn shard by shard, so that nothing but sums is kept."""
+"""The row of a replicate whose users are drawn shard by shard, so that only sums are kept."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Streamed:
 
 def prepare_streamed(case: Replicate) -> Streamed:
     """Draw the number of users at each point of the law, fix the mechanism's parameters, and open the network."""
-    # `streams` holds for these alone
+    # `streams` is true only for these types
     population = cast(SyntheticConfig, case.scenario.population)
     clusters = cast(GivenClusters, case.scenario.clusters)
     case.scenario.learner.check_installed()

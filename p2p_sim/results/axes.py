@@ -29,8 +29,8 @@ def plot(
     Args:
         rows: a data frame that `sweep`, `run_all` or `load_results` returned, or some of its rows; or a results
             directory.
-        x, y: columns, called as those of `p2p-sim plot --x --y`; default: excess risk if it is known, else accuracy,
-            against ε if it is finite, else against the first swept key.
+        x, y: columns, named as for `p2p-sim plot --x --y`; default: excess risk if it is known, else accuracy, against
+            ε if it is finite, else against the first swept key.
         group: column whose values become lines; swept keys that are neither along x nor constant join it.
         ax: matplotlib axes to draw on; default: those of a new figure, with a title above and a caption below.
 
@@ -38,11 +38,11 @@ def plot(
         The axes, with labels and a legend; the figure is `.figure`.
 
     Raises:
-        InputError: a column is not there or does not fit, or the rows are none of results; one line.
+        InputError: a column is not there or does not fit, or the rows are not of results; one line.
     """
     results = read_results(Path(rows)) if isinstance(rows, str | os.PathLike) else _results(rows)
     table = points(results.rows, results.keys)
-    # arguments are checked as the options of `p2p-sim plot` are, whose dashes an error must not have here
+    # arguments are checked like the options of `p2p-sim plot`, but an error names them without dashes
     for name, column in (("x", x), ("y", y), ("group", group)):
         if column is not None and not isinstance(column, str):
             raise InputError(f"{name} {is_a(column)}: must be the name of a column")
@@ -75,14 +75,14 @@ def _results(rows: Any) -> Results:
 
 
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
-    """The swept keys of rows, those that change together in one tuple.
+    """The swept keys of rows; keys that change together are in one tuple.
 
-    Swept are all columns whose name has a dot, and `engine` and `seed` if they have several values.
+    Every column whose name has a dot is a swept key; `engine` and `seed` are if they have several values.
     """
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]
     axes: list[list[str]] = []
-    for key in keys:  # joins an axis if each of its values occurs with one of the axis's alone
+    for key in keys:  # a key joins an axis if its values and those of the axis correspond one to one
         for axis in axes:
             if len(fixed[[axis[0], key]].drop_duplicates()) == fixed[key].nunique() == fixed[axis[0]].nunique():
                 axis.append(key)

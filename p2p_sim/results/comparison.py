@@ -14,12 +14,12 @@ from p2p_sim.results.results_directory import Results, check_column, read_result
 
 DEFAULT = ("excess_risk", "error_rate", "half_l1", "epsilon_upper")
 Setting = tuple[str, Any, Any]
-"""A dotted key and its two values, None where a scenario does not have it."""
+"""A dotted key and its values in two scenarios; None where a scenario does not have the key."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Second minus first, at every shared point and pooled.
+    """The differences of two results directories, second minus first, at every shared point and pooled.
 
     axes: the swept keys by which points were matched; settings: what else differs between the two base scenarios.
     paired: replicates of one number share random numbers; otherwise intervals are Welch's.
@@ -36,8 +36,8 @@ class Comparison:
 def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Comparison:
     """Compare two results directories of `run` or `sweep`.
 
-    Points match if they agree on every swept key of either directory; a key that only one of them sweeps has its
-    scenario's value in the other, and is no obstacle if the other has no such key.
+    Points match if they agree on every swept key of either directory. If only one directory sweeps a key, the points of
+    the other have their scenario's value; if that scenario has no such key, they match every value.
 
     Args:
         first, second: the directories.
@@ -78,7 +78,7 @@ def _is_measured(column: str, *tables: pd.DataFrame) -> bool:
 
 
 def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], results: Results) -> pd.DataFrame:
-    """Rows with a column for every axis; a key that this directory did not sweep has its scenario's value.
+    """Rows with a column for every axis; a key that these results did not sweep has their scenario's value.
 
     If the scenario has no such key, each row is repeated for every value that the other directory, `others`, has.
     """
@@ -109,7 +109,7 @@ def _few(values: Sequence[object]) -> str:
 
 
 def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Setting, ...]:
-    """The keys in which two base scenarios differ, without names, replicate counts and the keys that match points."""
+    """The keys in which two base scenarios differ, without names, replicate counts and the keys of `axes`."""
     before, after = _leaves(first.scenario), _leaves(second.scenario)
     keys = [key for key in dict.fromkeys([*before, *after]) if key not in ("name", "replicates")]
     differing = [key for key in keys if before.get(key) != after.get(key)]

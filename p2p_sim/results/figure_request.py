@@ -1,4 +1,4 @@
-"""Which columns a figure shows: a user's request, the columns that it leaves open, and the lines that follow."""
+"""Which columns a figure shows: the request for it, the columns that the request leaves open, and the lines."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "mi
 
 @dataclass(frozen=True)
 class FigureRequest:
-    """The columns that a user names for a figure; a column that is None is chosen for her.
+    """The columns that are named for a figure; for an axis that is None, a column is chosen.
 
     x, y: along the axes. group: its values make lines. facet: its values make panels. heat: drawn as colours over x and
     y. fit: whether theory is drawn beside excess risk.
@@ -60,7 +60,7 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
         InputError: a column is not there or not fit for its use.
     """
     if request.heat:
-        # a heat map spreads its colours over the first two swept keys that are not named
+        # a heat map takes the first swept keys for the axes that the request leaves open
         keys = [axis[0] for axis in results.axes if not {request.x, request.y} & set(axis)]
         x = request.x or (keys.pop(0) if keys else None)
         y = request.y or (keys.pop(0) if keys else None)
@@ -78,8 +78,8 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
     """The column along x if the request names none.
 
-    A fit takes the first swept key to which theory is fitted. Other figures take ε if it is finite anywhere and y is no
-    ε itself; else the first swept key that makes neither lines nor panels.
+    A fit takes the first swept key against which theory can be fitted. Other figures take ε if it is finite anywhere
+    and y is no ε itself; else the first swept key that makes neither lines nor panels, or ε if there is none.
     """
     if request.fit:
         fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
@@ -92,9 +92,7 @@ def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFra
 
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
-    """Raise an InputError unless every named column is there, and x and the measured column have values, the latter
-    numbers.
-    """
+    """Refuse a request unless its columns are there, x has values, and the measured column has numbers."""
     names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
     columns = [name for name in names if name not in (POINT, *ends)]
@@ -112,7 +110,7 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
 
 
 def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> View:
-    """The lines that a request without colours asks for.
+    """The lines of a figure that is no heat map.
 
     Raises:
         InputError: a column is not there or not fit for its use.
@@ -129,7 +127,7 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
         InputError: more lines or panels than can be told apart.
     """
     named = [column for column in (request.group, request.facet) if column]
-    # axes that neither x nor a line nor a panel shows: one may run along the lines, the others part them
+    # axes that neither x, lines nor panels show: one may run along the lines, each other one makes lines of its own
     free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
     along = _axis_along(request.x, free, results, table)
     group = (*((request.group,) if request.group else ()), *(key for key in free if key != along))
@@ -161,7 +159,7 @@ def _axis_along(x: str, free: Sequence[str], results: Results, table: pd.DataFra
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
     """Whether a swept axis needs no line of its own in a figure.
 
-    It does not if it has one value, is one of the columns, or goes one to one with one of them.
+    It needs none if it has one value, contains one of the columns, or corresponds one to one with one of them.
     """
     return table[axis[0]].nunique() < 2 or any(
         column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns

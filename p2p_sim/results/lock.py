@@ -19,10 +19,10 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Make a directory, if it is not there, and hold its lock; one that was made and stays empty is removed on failure.
+    """Make a directory, if it is not there, and hold its lock; on failure, a directory made here is removed if empty.
 
     Raises:
-        InputError: it cannot be made, or another process holds the lock.
+        InputError: the directory cannot be made, or another process holds the lock.
     """
     with ExitStack() as resources:
         try:
@@ -34,13 +34,13 @@ def locked(directory: Path) -> Iterator[None]:
             _lock(lock)
         except OSError:
             raise InputError(f"--out {directory}: another run is writing there; wait for it to end") from None
-        if not _is_there(lock, directory / LOCK):  # a run that failed removed it between our two steps
+        if not _is_there(lock, directory / LOCK):  # a run that failed removed the file after it was opened here
             raise InputError(f"--out {directory}: another run has just ended there; run the same command again")
         yield
 
 
 def _lock(file: IO[str]) -> None:
-    """Lock an open file for this process; OSError where another process has it."""
+    """Lock an open file for this process; raises OSError if another process has locked it."""
     if sys.platform == "win32":
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
     else:

@@ -26,7 +26,7 @@ def plot(
     format_: str | None = None,
     rows: pd.DataFrame | None = None,
 ) -> list[Path]:
-    """Draw the figure that is requested; of an empty request the figures that the sweep's file names, or a usual one.
+    """Draw the requested figure; for an empty request, the figures that the sweep's file names or, if none, a default.
 
     Args:
         directory: of `run` or `sweep`.
@@ -45,7 +45,7 @@ def plot(
     results = read_results(directory)
     results = results if rows is None else replace(results, rows=rows)
     table = points(results.rows, results.keys)
-    # a request that names nothing is for the figures of the sweep's author, if there are any
+    # a request that names nothing asks for the figures of the sweep's author, if there are any
     authors = results.plots if request == FigureRequest() else ()
     requests = [request_of(entry, results) for entry in authors] or [request]
     if out is not None and len(requests) > 1:
@@ -132,7 +132,7 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
 
 
 def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
-    """Raise an InputError if colours over two axes cannot show the points: there is more than one for a pair."""
+    """Refuse a heat map whose options conflict, or that has more than one point for a pair of values on its axes."""
     if request.x == request.y:
         raise InputError(f"--y {request.y}: is --x too; a heat map needs two axes")
     if request.group or request.facet or request.fit:
@@ -144,7 +144,7 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw excess risk, Theorem 4's form and the form in squares fitted to it, and each line's log-log slope.
+    """Draw excess risk, the fits of Theorem 4's form and of a form with squared terms, and each line's log-log slope.
 
     Raises:
         InputError: y is no excess risk, or x no key for which a form is known.
@@ -156,7 +156,7 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
     view = lines_of(request, results, table)
     risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]]
     slopes = _slopes(view, table, risk)
-    # both forms over all points, with intervals from replicates drawn anew
+    # both forms over all points, with bootstrap intervals over replicates
     try:
         fits = fit_forms(table, risk.to_numpy(), Streams(results.seed, 0).generator("plot-bootstrap"))
     except ValueError as error:
@@ -180,9 +180,7 @@ def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Es
 
 
 def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
-    """A sentence on how the excess risk falls with n by Theorem 4, and how its distance to the exact floor falls in the
-    measurements.
-    """
+    """A note on how excess risk falls with n: Theorem 4's bound, and the measured distance from the exact floor."""
     note = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
         distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])

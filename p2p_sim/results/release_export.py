@@ -30,7 +30,7 @@ def check_destination(option: str, path: Path) -> None:
 
 
 def check_release(scenario: Scenario) -> None:
-    """Raise an InputError if the mechanism releases no labels, which alone can be exported."""
+    """Raise an InputError if the mechanism releases no labels, since only labels can be exported."""
     if scenario.mechanism.releases in ("model", "density"):
         raise InputError(
             f"mechanism.kind = {scenario.mechanism.kind!r}: releases a {scenario.mechanism.releases}, and --export "

@@ -16,17 +16,17 @@ NUMBERS = (
     *("flip_prob", "sampling_rate", "effective_sampling_rate", "num_users", "num_clusters", "heterogeneity", "delta"),
     *("error_rate", "nonprivate_error_rate", "majority_error_rate", "excess_risk", "nonprivate_excess_risk"),
 )
-"""Columns that hold numbers or nothing, as all do whose name begins with epsilon."""
+"""Columns of numbers and gaps alone, like all whose name begins with epsilon except `epsilon_by_organisation`."""
 TAKEN = ("name", "replicates", "replicate")
-"""Keys that no axis has: they do not say what is simulated."""
+"""Keys that no axis may have, since they do not determine what is simulated."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """What a results directory holds.
+    """The contents of a results directory.
 
-    rows: one line a point and replicate, with a column for every swept key.
-    axes: the swept keys, those that vary together in one tuple; none for a run of a single scenario.
+    rows: one line for each point and replicate, with a column for every swept key.
+    axes: the swept keys, with those that vary together in one tuple; empty for a run of a single scenario.
     scenario: the base scenario in full; plots: figures that the sweep's author asked for.
     """
 
@@ -60,7 +60,7 @@ def read_results(directory: Path) -> Results:
     """Read a results directory of `run` or `sweep`.
 
     Raises:
-        InputError: there is none, it is damaged, or no replicate is finished yet.
+        InputError: the directory holds no results, they are damaged, or no replicate is finished yet.
     """
     rows, manifest = stored_rows(directory), read_manifest(directory)
     if rows.empty:
@@ -68,7 +68,7 @@ def read_results(directory: Path) -> Results:
     results = Results(directory, rows=rows, **described(directory, manifest))
     _check_axes(directory, results.keys, rows)
     for name in map(str, rows):
-        # a column of Python objects may mix kinds, any other has one; gaps do not count
+        # a column of Python objects may mix kinds of values, any other has one kind; gaps do not count
         kind = pd.api.types.infer_dtype(rows[name], skipna=True)
         alike = rows[name].dtype.kind != "O" or kind in ("string", "boolean", "empty")
         numbers = rows[name].dtype.kind in "fiu" or kind in ("integer", "floating", "empty")
@@ -91,17 +91,17 @@ def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers
     """
     if not swept and not alike:
         raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
-    # an ε is a number or a gap, but for the list of each organisation's
+    # an ε is a number or a gap, except in the column that lists the ε of each organisation
     number_column = name in NUMBERS or (name.startswith("epsilon") and name != "epsilon_by_organisation")
     if number_column and not numbers:
         raise InputError(f"{directory / ROWS}: column {name} must hold numbers alone")
 
 
 def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """What the manifest of a directory says of its rows, as `Results` holds it.
+    """The fields of `Results` in the manifest of a directory.
 
     Raises:
-        InputError: it is not a manifest.
+        InputError: a key of the manifest is missing or wrong.
     """
     try:
         return _described(manifest)
@@ -110,7 +110,7 @@ def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What a manifest says of its rows; TypeError, ValueError or KeyError where it says it in another way."""
+    """The fields of `Results` in a manifest; TypeError, ValueError or KeyError if a key is missing or wrong."""
     axes, plots = manifest.get("axes") or [], manifest.get("plots") or []
     for tables in (axes, plots):
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -133,8 +133,8 @@ def _described(manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_axis(axis: dict[str, Any]) -> None:
-    """Raises an error unless an axis in a manifest has keys (texts), values (lists with one entry for each key) and, if
-    any, a label for each value.
+    """Raises an error unless an axis in a manifest has keys (texts), values (lists with an entry for each key) and a
+    label for each value or none at all.
     """
     if not all(isinstance(axis[name], list) and axis[name] for name in ("keys", "values")):
         raise ValueError("an axis has no keys or no values")
@@ -148,7 +148,7 @@ def _check_axis(axis: dict[str, Any]) -> None:
 
 
 def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> None:
-    """Refuse a figure whose columns are not text; a seed, scenario, replicates or versions of another type or range."""
+    """Refuse figures whose columns are not text, and a seed, scenario, replicates or versions that are not valid."""
     for plot in plots:
         for key, value in plot.items():
             if key != "fit" and not isinstance(value, str | None):
@@ -167,7 +167,7 @@ def check_cells(directory: Path, keys: Iterable[str]) -> int:
     """How many replicates a directory's lines hold; reads them one by one, faster than `read_results` and as strict.
 
     Args:
-        keys: the swept ones, whose columns may mix numbers and text.
+        keys: the swept keys, whose columns may mix numbers and text.
 
     Raises:
         InputError: a line or a column is damaged. UnicodeEncodeError: a text holds a lone surrogate.

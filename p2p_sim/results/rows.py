@@ -1,4 +1,4 @@
-"""Rows on disk: appended and synced while running, one tidy table at the end, never lost, never mixed."""
+"""Rows of results on disk: appended and synced during a run, and written as one tidy table at its end."""
 
 import importlib.metadata
 import json
@@ -38,16 +38,16 @@ NETWORK = "network"  # the directory of `p2p-sim network`, which keeps no rows
 CHUNK = 5_000
 """Rows that are turned into a part of the table at a time."""
 LARGEST = 1e150
-"""The largest finite number of a row: its square is finite, and so is the interval of a mean."""
+"""Largest finite number that a row may have: its square is finite, and so is the interval of a mean."""
 _EARLY = {LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES}
-"""Files that may be there before the manifest: of a run that ended without rows, or figures of one replicate."""
+"""Files that may be there before the manifest is: those of a run that ended without rows, or of `p2p-sim network`."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
 Key = tuple[str, int]
 """A point, by the first 16 digits of its identity, and a replicate."""
 
 
 class Line(NamedTuple):
-    """One complete line of a file of rows: its first byte, its length in bytes, and its row."""
+    """One complete line of a file of rows: where it begins and how long it is, in bytes, and its row."""
 
     offset: int
     length: int
@@ -81,7 +81,7 @@ class Store:
         return max((index + 1 for indices in self.stored.values() for index in indices), default=0)
 
     def append(self, rows: Sequence[Row], wall_s: Sequence[float], terms: Sequence[Terms | None] = ()) -> None:
-        """Add finished replicates; they are on disk when this returns. Clock times go to a file of their own.
+        """Add finished replicates; they are on disk when this returns. Running times go to a file of their own.
 
         Args:
             rows: one for each replicate. wall_s: seconds that each took.
@@ -120,7 +120,7 @@ class Store:
         """
         path = self.directory / ROWS
         with writing(self.directory):
-            # lines are sorted by their positions in the file, so that no more than one is in memory
+            # positions in the file are sorted, not lines, so that only one line is in memory
             with path.open("ab+") as file:
                 positions = [
                     (order(line.row), line.row["replicate"], line.offset, line.length) for line in _lines(file, path)
@@ -144,16 +144,16 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
     """Open a results directory for writing, alone.
 
     Args:
-        directory: where. identity: hash of the run, sweep or search. check: raises an InputError for a row of another.
+        directory: where. identity: hash of the run, sweep or search. check: raises an InputError for another's row.
 
     If the work within fails before any replicate is finished, only the file of failures is left.
 
     Raises:
-        InputError: it holds something else, or another process is writing to it. Nothing is changed then.
+        InputError: the directory holds something else, or another process is writing to it. Nothing is changed then.
     """
     _check_directory(directory, identity)
     with locked(directory):
-        _check_directory(directory, identity)  # it may have changed hands while we waited for the lock
+        _check_directory(directory, identity)  # it may have changed since the first check
         for name in (ROWS, TIMINGS, STATEMENTS):
             repair_jsonl(directory / name)
         (directory / FAILURES).unlink(missing_ok=True)  # what failed is tried again
@@ -168,7 +168,7 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
 
 
 def held_replicates(directory: Path, identity: str) -> set[Key]:
-    """The points and replicates of these results that a directory holds."""
+    """The points and replicates on disk of the run, sweep or search with this identity."""
     if not directory.exists():
         return set()
     _check_directory(directory, identity)
@@ -176,7 +176,7 @@ def held_replicates(directory: Path, identity: str) -> set[Key]:
 
 
 def _check_directory(directory: Path, identity: str) -> None:
-    """Refuse a directory that holds anything but these results."""
+    """Refuse a directory that holds anything but results with this identity."""
     if (directory / MANIFEST).exists():
         existing = str(read_manifest(directory).get("identity", ""))
         if existing != identity:
@@ -218,7 +218,7 @@ def stored_rows(directory: str | Path) -> pd.DataFrame:
 
 
 def _table(directory: Path) -> pd.DataFrame:
-    """The rows of a published study, of which the table alone is kept; none before the first replicate."""
+    """The rows of a directory that has only the table, such as a published study; empty before the first replicate."""
     path = directory / TABLE
     try:
         return pd.read_parquet(path) if path.exists() else pd.DataFrame()
@@ -239,7 +239,7 @@ def _frame(directory: Path, wanted: Callable[[Row], bool] = lambda row: True) ->
     if len(pieces) == 1:
         return pieces[0]
     columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
-    filled = [piece.dropna(axis="columns", how="all") for piece in pieces]  # a gap alone would decide a column's type
+    filled = [piece.dropna(axis="columns", how="all") for piece in pieces]  # gaps alone would change a column's type
     return pd.concat(filled, ignore_index=True).reindex(columns=columns)
 
 
@@ -252,7 +252,7 @@ def write_manifest(
     Args:
         packages: versions of the plug-ins that are used. extra: further keys of a sweep or a search, and its kind.
     """
-    # what a run of a single scenario has; a sweep and a search put their own in place of kind, axes and plots
+    # kind, axes and plots as for the run of a single scenario; `extra` has those of a sweep or a search
     content = {
         "identity": identity,
         "model_version": MODEL_VERSION,
@@ -305,7 +305,7 @@ def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
 
 
 def read_rows(directory: Path) -> Iterator[Row]:
-    """All whole lines of a directory's rows, one after another; none where there are no rows yet."""
+    """Yields all rows of a directory, without a half-written last line; none where there are no rows yet."""
     path = directory / ROWS
     if path.exists():
         try:
@@ -316,7 +316,7 @@ def read_rows(directory: Path) -> Iterator[Row]:
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
-    """Every whole line of a file of rows; a half-written last one is left out."""
+    """Yields every line of a file of rows; a half-written last line is left out."""
     offset = 0
     file.seek(0)
     for number, line in enumerate(file, 1):

@@ -1,4 +1,4 @@
-"""The goal of a search, the best score within an ε or the least ε; and the four looks, at what a choice may look."""
+"""The goal of a search, which is the best score within an ε or the least ε, and the data at which a choice may look."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from p2p_sim.scenario import Scenario
 SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}
 """Columns that may be a goal, and whether more is better."""
 LARGEST_VIOLATION = 1e6
-"""An ε or a violation is at most this large where a sampler reads it, which takes no infinite number."""
+"""Largest ε or violation that a sampler gets, since it takes no infinite number."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Goal:
         Raises:
             InputError: the row has no such score.
         """
-        if self.judged:  # where released labels leave a range, its lower end is certain
+        if self.judged:  # where released labels give only a range of the accuracy, its lower end counts
             accuracy = row[LOWER] if row[VALUE] is None else row[VALUE]
             score = accuracy if self.column == "accuracy" else 1.0 - accuracy
         else:
@@ -72,7 +72,7 @@ class Goal:
         return math.fsum(replicate.score for replicate in replicates) / len(replicates)
 
     def loss(self, replicates: Sequence[Measured]) -> float:
-        """The number that a search minimises: the largest ε, or the mean score, negated if more of it is better."""
+        """The number that a search minimises: the largest ε, or the mean score, negated if a higher score is better."""
         if self.accuracy is not None:
             return min(max(replicate.epsilon for replicate in replicates), LARGEST_VIOLATION)
         return -self.score(replicates) if SCORES[self.column] else self.score(replicates)

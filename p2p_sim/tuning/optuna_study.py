@@ -1,8 +1,8 @@
 """The trials of a search: chosen by Optuna, and kept in its journal, from which a stopped search goes on.
 
 Trial t is chosen from the results of all earlier batches and from the settings of earlier trials of its own batch, by a
-sampler whose seed is derived from the scenario's and from t. So it does not depend on the number of workers, on the
-order in which results come, or on interruptions.
+sampler whose seed is derived from the scenario's seed and from t. So the choice does not depend on the number of
+workers, on the order in which results come, or on interruptions.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ JOURNAL = "trials.journal"
 FIRST = 10
 """Trials that are drawn at random before the sampler learns."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""Largest number of draws of a trial's settings until they are new: 12 by the sampler, and 24 with those at random."""
+"""Largest number of draws until a trial's settings are new: 12 by the sampler, and 24 in all, the others at random."""
 State = Literal["running", "finished", "stopped", "failed"]
 
 
@@ -89,11 +89,11 @@ class Trials:
             storage.set_trial_system_attr(stored._trial_id, "constraints:goal", trial.violation)
         ended = {"finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}[trial.state]
         values = [trial.loss] if trial.state == "finished" and trial.loss is not None else None
-        storage.set_trial_state_values(stored._trial_id, ended, values)  # last: until then the trial runs again
+        storage.set_trial_state_values(stored._trial_id, ended, values)  # last: a trial without a state runs again
         self.all[trial.number] = trial
 
     def _choose(self, number: int, before: Sequence[Trial]) -> Settings:
-        """Settings that no earlier trial has, if some draws give them."""
+        """Settings that no earlier trial has; if none of the draws is new, the last one."""
         tried = {_key(trial.settings) for trial in before}
         settings: Settings = {}
         for attempt in range(_AT_RANDOM):
@@ -126,7 +126,7 @@ class Trials:
         return self._settings(drawn.params)
 
     def _frozen(self, trial: Trial) -> "FrozenTrial":
-        """A trial as Optuna has it."""
+        """A trial in Optuna's form."""
         from optuna.trial import TrialState, create_trial
 
         states = {"running": TrialState.RUNNING, "finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED}
@@ -167,7 +167,7 @@ def _journal(path: Path) -> "BaseStorage":
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
     class Held(JournalFileOpenLock):
-        """The results directory is locked already."""
+        """A lock that does nothing, as the results directory is locked already."""
 
         def acquire(self) -> bool:
             return True
@@ -197,12 +197,12 @@ def _ordered(dimension: Dimension) -> bool:
 
 
 def _to_optuna(dimension: Dimension, value: Any) -> Any:
-    """A value of a dimension as Optuna's distribution has it: for a list of numbers, its index in ascending order."""
+    """A dimension's value in Optuna's form: in a list of numbers, its index in ascending order."""
     return sorted(dimension.values).index(value) if dimension.values and _ordered(dimension) else value
 
 
 def _value(dimension: Dimension, drawn: Any) -> Any:
-    """The value of a dimension for a draw of Optuna; of a continuous range in six digits, which tables show in full."""
+    """A dimension's value for a draw of Optuna; in a continuous range rounded to the six digits that tables show."""
     if dimension.values:
         return sorted(dimension.values)[drawn] if _ordered(dimension) else drawn
     if dimension.whole:

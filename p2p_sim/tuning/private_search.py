@@ -29,7 +29,7 @@ from p2p_sim.tuning.search_space import Settings, Space
 from p2p_sim.tuning.trial_runs import TRIAL, Tuning, scenario_with
 
 FIRST_RUN = 1_000_000
-"""Index of the replicate of a selection's first run. All runs have the users of replicate 0, each its own noise."""
+"""Index of the replicate of a selection's first run. All runs have the users of replicate 0; each has its own noise."""
 SCORE_SHARE = 0.1
 """ε of the score, as a share of the ε of the whole selection."""
 MOST_SETTINGS = 256
@@ -70,20 +70,20 @@ def planned(
 ) -> PrivateSearchPlan:
     """Calibrate the noise of one run so that the whole selection has at most this ε at the scenarios' δ.
 
-    A run trains and scores on the same users, so it pays for both. It is accounted for as the worst of all candidates.
+    A run trains and scores on the same users, so it pays for both, at the price of the worst of all candidates.
 
     Args:
-        candidates: at least one; each takes `mechanism.target_epsilon`. mean_runs: E K, above 1; K has the logarithmic
-            law. data_dir: where data files are.
+        candidates: at least one; each takes `mechanism.target_epsilon`. mean_runs: mean number of runs, above 1; the
+            number has the logarithmic law. data_dir: where data files are.
 
     Raises:
-        InputError: a mechanism without a curator or a target, or no noise is enough.
+        InputError: a mechanism has no curator or no target, or no noise is enough.
     """
     if mean_runs <= 1.0:
         raise InputError(f"--trials {mean_runs:g}: is the mean number of runs of a private selection; must be above 1")
     scenarios, plan = tuple(candidates), None
     law, scale = TruncatedNegativeBinomial.of_mean(mean_runs, 0.0), 1.0 / (SCORE_SHARE * epsilon)
-    # bisection on a logarithmic scale, with four digits, so that a file shows all of the ε of a run
+    # bisection on a logarithmic scale, with four digits, so that a file shows a run's ε in full
     low, high = epsilon / 100.0, epsilon
     for _ in range(_STEPS):
         middle = float(f"{(low * high) ** 0.5:.4g}")
@@ -101,7 +101,7 @@ def planned(
 def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
-    """The bound of a whole selection: a run is the worst of all candidates, composed with the noisy score."""
+    """The bound of a whole selection: a run counts as the worst of all candidates, composed with the noisy score."""
     accountants: dict[Accountant, None] = {}
     for candidate in candidates:
         scenario = candidate.replace(**{TARGET: run_epsilon})
@@ -114,7 +114,7 @@ def _whole(
 def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Accountant:
     """The accountant of a scenario's mechanism for the users of replicate 0.
 
-    text: the scenario without its learner, on which no accountant depends; part of the cache's key, with both folders.
+    text: the scenario without its learner, on which no accountant depends; with both folders, the key of the cache.
     """
     people = Replicate(scenario, data_dir=data_dir).people()
     setup = Setup(
@@ -122,7 +122,7 @@ def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Account
     )
     if scenario.mechanism.asks_oracle:
         raise InputError("--look curator: a parameter follows from true labels, and no ε counts that; give its value")
-    # only a curator sees the true labels that a score of a run is about
+    # only a curator sees the true labels by which runs are scored
     mechanism = scenario.mechanism.deployed(setup)
     if mechanism.trust != "curator":
         raise InputError(
@@ -139,7 +139,7 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
     """All settings of a space of lists.
 
     Raises:
-        InputError: a range, a key of the noise or too many settings; one line.
+        InputError: the space has a range, a key of the noise or too many settings; one line.
     """
     if "target_epsilon" not in type(base.mechanism).model_fields:
         raise InputError(f"--look curator: mechanism.kind = {base.mechanism.kind!r} takes no mechanism.target_epsilon")
@@ -156,7 +156,7 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
 
 
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
-    """Run tasks of a selection; the index of a task's replicate is that of the run's noise."""
+    """Run tasks of a selection; a run has the users of replicate 0 and the noise of its task's replicate."""
     return [attempt(task, lambda task: row_scored(task.case, noise_scale)) for task in batch]
 
 
@@ -167,11 +167,11 @@ def tune_privately(
     executor: Executor | None = None,
     report: Report = lambda ended, wanted: None,
 ) -> Tuned:
-    """Run the runs of a private selection that are not on disk yet; runs on disk are never drawn again.
+    """Perform those runs of a private selection that are not on disk yet; a run on disk never gets new noise.
 
     Every run draws its setting uniformly, and has its own noise; the number of runs is drawn from a public law. The run
-    with the largest noisy score wins. ε covers the whole: training, score and choice. The winner's settings then run
-    again on other users, which only a simulation can do, to show how good they are.
+    with the largest noisy score wins. ε covers the whole: training, score and choice. To show how good the winner's
+    settings are, they run again on other users, which only a simulation can do.
 
     Args:
         tuning: the search, of look "curator". mean_runs: how many runs there are on average.
@@ -236,7 +236,7 @@ def _task(plan: PrivateSearchPlan, candidate: int, replicate: int, tuning: Tunin
 
 
 def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perform, report: Report) -> None:
-    """Run tasks that are not on disk yet, and keep their rows; the first failure ends it.
+    """Run tasks that are not on disk yet, and keep their rows; the first failure ends the selection.
 
     Args:
         trials: the trial of each task. report: called with how many tasks are finished, and of how many.
@@ -252,6 +252,6 @@ def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perf
 
     failure = session.run(
         ((task,) for task in missing), work, columns=lambda task: tuning.columns(trials[task]), noted=noted, stop=True
-    )  # stopped, since a selection with a run left out has another law
+    )  # stopped, since a selection with a run left out would follow another law
     if failure is not None:
         raise failure.fault or InputError(f"run {trials[failure.task].number}: {failure.error}")

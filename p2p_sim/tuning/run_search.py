@@ -58,7 +58,7 @@ def make_tuning(
     base = fixed or scenario
     chosen = space or (penalty if look == "released" else usual_space(scenario, noise=fixed is None))
     check_look(look, base, chosen.keys)
-    if look == "released":  # one release, whatever learner a trial tries: nothing of it follows the learner any more
+    if look == "released":  # all trials share one release: its settings that follow the learner are fixed here
         base = base.replace(mechanism=base.mechanism.beside(base.learner).model_dump(mode="json"))
     chosen.check(base)
     return Tuning(base, chosen, replace(goal, judged=look == "released"), look, data_dir)
@@ -82,7 +82,7 @@ def tune(
             process. report: called as trials end. work: runs a batch of tasks; default: what the look needs.
 
     Raises:
-        InputError: no setting that was tried meets the goal; says how near one comes. Its rows and tables are kept.
+        InputError: no setting that was tried meets the goal; the message gives the nearest. Rows and tables are kept.
     """
     if tuning.look == "curator":
         raise InputError("tune: a curator's choice is a private selection; call tune_privately")

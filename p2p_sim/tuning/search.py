@@ -20,9 +20,9 @@ FIRST_LOOK, ENOUGH = 2, 5
 class Search:
     """A search; `run` goes on from the trials that are already there.
 
-    space: the settings that may be tried. goal: what is made best. replicates: how many each trial has. trials: those
-    chosen so far. measure: runs replicates of trials. early: whether hopeless trials are stopped. report: called with
-    trials ended and trials wanted.
+    space: the settings that may be tried. goal: by which trials are compared. replicates: how many each trial has.
+    trials: those chosen so far. measure: runs replicates of trials. early: whether hopeless trials are stopped.
+    report: called with the numbers of trials ended and trials wanted.
     """
 
     space: Space
@@ -118,6 +118,6 @@ def best(trials: Sequence[Trial]) -> list[Trial]:
 
 
 def nearest(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that were measured, those that come nearest to meeting the goal first."""
+    """The trials that were measured, sorted by how far they miss the goal's condition, the nearest first."""
     measured = [trial for trial in trials if trial.violation is not None]
     return sorted(measured, key=lambda trial: (trial.violation or 0.0, trial.number))

@@ -41,7 +41,7 @@ def trials_table(
     """A row for each trial: its number, state, replicates and settings, mean score, largest ε, and the search's look.
 
     Args:
-        measured: mean score and largest ε over the replicates of each trial, by number; None where it could not be run.
+        measured: by trial number, mean score and largest ε over its replicates; None for a trial that could not be run.
     """
     rows = []
     for trial in trials:  # score and ε are empty for a trial that could not be run

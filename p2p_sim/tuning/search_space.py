@@ -35,7 +35,7 @@ class Dimension:
     """A key with its values.
 
     low, high: ends of the range, both included. whole: whether its values are whole numbers. log: whether the scale is
-    logarithmic. values: a list, used in place of a range if not empty; numbers are searched in ascending order.
+    logarithmic. values: a list, used in place of a range if not empty; the sampler takes a list of numbers as ordered.
     """
 
     key: str
@@ -58,7 +58,7 @@ class Dimension:
         return self.values or ((int(self.low), int(self.high)) if self.whole else (self.low, self.high))
 
     def described(self) -> dict[str, Any]:
-        """The dimension in the form that a manifest has."""
+        """The dimension as a manifest has it."""
         if self.values:
             return {"key": self.key, "values": list(self.values)}
         return {"key": self.key, "low": self.ends[0], "high": self.ends[1], "log": self.log}
@@ -68,9 +68,9 @@ class SearchFile(Config):
     """The keys of a search file: keys of the scenario, each in one of three tables, and the size of a batch."""
 
     range: dict[str, Any] = Field(default_factory=dict)
-    """Keys with [low, high], both ends included; of whole numbers where both ends are whole."""
+    """Keys with [low, high], both ends included; their values are whole numbers if both ends are."""
     log: dict[str, Any] = Field(default_factory=dict)
-    """Keys with [low, high], searched on a logarithmic scale; low above 0."""
+    """Keys with [low, high] as in range, but searched on a logarithmic scale; low above 0."""
     values: dict[str, Any] = Field(default_factory=dict)
     """Keys with a list of at least two values."""
     batch: int = Field(default=4, ge=1, le=1024)
@@ -190,7 +190,7 @@ def usual_space(scenario: Scenario, noise: bool) -> Space:
     tree = scenario.model_dump(mode="json")
     ranges = {key: ends for key, ends in USUAL.items() if value_at(tree, key) is not None}
     if "clusters.count" not in ranges:
-        ranges.pop("clusters.min_size", None)  # it would only refuse the clusters that there are
+        ranges.pop("clusters.min_size", None)  # where no count is searched, a least size could only refuse the clusters
     own = noise_key(scenario) if noise else None
     if own is not None:
         key = "mechanism.target_epsilon" if calibrated(scenario, 1.0) is not None else own

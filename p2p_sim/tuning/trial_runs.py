@@ -33,8 +33,8 @@ class Tuning:
     """A search ready to run.
 
     base: the scenario, its noise calibrated if ε fixes it. space: the keys that are varied, with their values.
-    goal: the score or ε that is made best. look: what the choice looks at, a key of `COSTS`. data_dir: where data files
-    are.
+    goal: the score or ε by which settings are compared. look: what the choice looks at, a key of `COSTS`.
+    data_dir: where data files are.
     """
 
     base: Scenario
