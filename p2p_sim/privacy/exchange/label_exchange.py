@@ -129,7 +129,7 @@ class LabelExchange(OneCluster):
     @property
     def basis(self) -> str:
         """In words, how the bounds of this cluster are computed, for reports."""
-        return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
+        return "exact, over all data sets" if self.setting.searched_in_full else "certified over all data sets"
 
     def privacy_loss_pmfs(self, ones: int) -> ViewLaws:
         """The laws of what the learner sees under either label of the target, in one data set.

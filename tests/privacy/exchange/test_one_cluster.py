@@ -148,8 +148,8 @@ def test_small_clusters_with_many_submissions_are_covered_to_the_end():
     """Fewer than 100 users leave b = 0 for the last attempt; ε of m = 1 is above that of all zeros here."""
     exchange, delta = ClusterExchange(84, 0.18090653478800497, 6649, 0.7982538849639687), 0.00043847147077600695
     bracket = exchange.epsilon(delta)
-    assert exchange.revealed == 0
-    assert not exchange.tabulated
+    assert exchange.least_revealed == 0
+    assert not exchange.searched_in_full
     evaluator = DeltaEvaluator(exchange, math.log(delta))
     assert evaluator.at(0, bracket.upper).upper < delta
     assert evaluator.at(1, bracket.upper).upper <= delta < evaluator.at(1, 0.54906).lower
