@@ -299,7 +299,7 @@ class ClusterExchange(Sources):
         are those of the first m alone (`check` refuses such a quick look itself).
         """
         ones, revealed = block.ones, block.revealed
-        fits = 0 <= ones[0] and 1 <= ones.step <= 1 + revealed and ones[-1] + revealed < self.sources
+        fits = ones[0] >= 0 and 1 <= ones.step <= 1 + revealed and ones[-1] + revealed < self.sources
         if not fits or (len(ones) > 1 and block.change <= NARROW and not self._evaluator(block, log_delta).direct):
             raise ValueError(f"{block}: does not certify every data set from the first to the last")
 

@@ -28,7 +28,7 @@ from p2p_sim.privacy.exchange.tail_quadrature import TailPair, TailQuadrature
 from p2p_sim.privacy.randomized_response import Coefficients
 
 NODES = 6
-"""Nodes of the quadrature per standard deviation of X given (t, k); the quadrature's error is far below rounding."""
+"""Nodes of the quadrature per standard deviation of X given (t, k). For a Gaussian X the relative error is e^-700."""
 BETAINC_ERROR = 3e-12
 """Relative error that is allowed for in the incomplete beta function (largest seen: 5e-13)."""
 MISPLACED = 1e-12
@@ -41,7 +41,8 @@ _SMALLEST = 2.0**-1022
 _AGREED = 1e-12
 """If two quadratures differ by at most this in ln B(k)/A(k), the cut-off counts as the cut-off of the full sum.
 
-The nodes of one quadrature lie between the nodes of the other, so that their errors have opposite signs."""
+The nodes of one lie between the nodes of the other, so that their leading errors mostly have opposite signs. Measured,
+not proved: at 18,839 random cut-offs where the two agreed, the full sum differed by at most 1.1e-12."""
 _NEVER = -1e30
 """Stands for the logarithm of 0."""
 
@@ -51,8 +52,8 @@ class CutOffViews:
     """What the learner may see in one data set, as sums over W values of X that give the tails A and B at any cut-off.
 
     weights: (W,) Pr[X]. share: X/S and (X + 1)/S, merged to (W + 1,) if X takes consecutive values, else (2W,).
-    rest: 1 - share. nodes: the quadrature that finds a cut-off. check: one that confirms it; full: the sum over every X,
-        used if the two disagree; both None where none is needed.
+    rest: 1 - share. nodes: the quadrature that finds a cut-off. check: one that confirms it. full: the sum over every
+        X, used if the two disagree. Both are None where none is needed.
     submissions: the numbers t, with their weights. few: points at which tails are summed; None: at the W values of X.
     slack: relative error of a tail. tiny: its absolute error by underflow.
     missed: bound on the probability of what the truncated law of X leaves out; widens both bounds of δ.
@@ -133,7 +134,7 @@ class CutOffViews:
         keep, lose, relative_error = coefficients
         # "at least k ones" gains from the k on where B(k)/A(k) > lose/keep, "at most k" up to where it is < keep/lose
         threshold = math.log1p((lose - keep) / keep)
-        # added once: the exact probabilities of the t, at most the upper and at least the lower weights, sum to 1
+        # added once: the exact probabilities of the t, between lower and upper weights, sum to 1
         missed = (keep + lose) * self.missed
         lower, upper = np.full((1, 2), -missed), np.full((1, 2), self.submissions.lost + missed)
         guesses: list[int | None] = [None, None]
@@ -165,7 +166,7 @@ class CutOffViews:
         return self.full.first_above(t, threshold, cut)
 
     def _tails(self, t: int, least: int, upper: bool) -> TailPair:
-        """Probabilities A and B of at least `least` ones (if `upper`) or at least `least` zeros, among t submissions."""
+        """Probabilities A and B of at least `least` ones (if `upper`) or zeros (if not) among t submissions."""
         if not 0 < least <= t:
             certain = float(least <= 0)
             return TailPair(certain, certain, 0.0)
