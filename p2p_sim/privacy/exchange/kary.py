@@ -36,7 +36,7 @@ VISITED, COARSE, LIKELIEST = 24, (6, (6, 8)), 3
 """VISITED: blocks into which the law of V is cut. COARSE: fewer blocks, of V and of uniform labels, for a first search.
 LIKELIEST: how many of the likeliest blocks of V are summed first to see whether δ is too large."""
 ENUMERATED = 2_000_000
-"""δ is enumerated if n times the number of pairs of class counts (noisy, submitted) and (n+1)^(K-1) are at most this."""
+"""Limit of n times the number of pairs of class counts (noisy, submitted), and of (n+1)^(K-1), for an exact sum."""
 LARGEST_CLUSTER = 1_000_000
 
 

@@ -24,9 +24,9 @@ of x₂ against x₁, too. So p(x) = a + c p̃(x) at these two points with c > 0
 is a post-processing of one of p̃. A test "fewer than k ones" of p with power F(x) is therefore no better, between x₁
 and x₂, than the threshold test of p̃ (randomised; by Neyman and Pearson the best test) with the same power at one of
 these two points. Now δ is the largest of Σ_x ψ(x) F(x) over tests, ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1], which
-changes its sign once, from + to -, since X is log-concave. Let x* be the last x with ψ(x) >= 0, and take the test of p̃ whose power
-at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*. So the sum is at least as large.
-In the other direction the signs of ψ and the events are swapped.
+changes its sign once, from + to -, since X is log-concave. Let x* be the last x with ψ(x) >= 0, and take the test of p̃
+whose power at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*. So the sum is at
+least as large. In the other direction the signs of ψ and the events are swapped.
 
 *Revealed bits.* Let the noisy bits of b of S sources be revealed, r of them ones: a submission is a one with
 probability g((r + x)/S), x the ones among the rest. `dominating_kernel` passes the comparison with r = 0..b at once. If

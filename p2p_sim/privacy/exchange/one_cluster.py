@@ -273,7 +273,7 @@ class ClusterExchange(Sources):
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
         most = plan.most_looks(half) if limited and not self.searched_in_full else math.inf
-        # all data sets before `first` are certified; 0.6, 1.3 and 2 below are tuned for speed
+        # all data sets before `first` are certified; 0.6, 1.3 and 2 below affect speed only
         first, trust, looks = 1 + least, 0.6, 0
         while first <= half and looks < most:
             looks += 1

@@ -24,12 +24,14 @@ Each slot of all users together is a product of pairs (Bernoulli(p), Bernoulli(p
 of independent variables. A pair that is a post-processing of another pair may be replaced by this other one, in any
 slot and for any M and S: the post-processing of this slot alone, independent of the others, gives Q0 and Q1 back.
 
-Users with large offsets to v or J have *wide* side slots, with a κ of `WIDE`; all others have narrow side slots, with
-the smaller κ of `SlotPlan`. Let any column have at most a offsets above `SlotPlan.limit`, and b below its negative.
-Then at most a + b users have a large offset to v, and a + b to J: at most 2(a+b) have wide slots. Which users these are
-depends on J. For a given u, a narrow side slot shows no less than a wide one, which is seen more often with a smaller
-shift. So every side slot may be charged as narrow. The main slot shows more if the side slots are wide: 2(a+b) such
-main slots are charged. `Offsets` is what all targets share, and `Slots` the slots of a target.
+Users with offsets to v or J larger than `SlotPlan.limit` have *wide* side slots, with a κ of `WIDE`; all others have
+narrow side slots, with the smaller `SlotPlan.kappa`. Let any column have at most a offsets above the limit, and b below
+its negative. Then at most a + b users have a large offset to v, and a + b to J: at most 2(a+b) have wide slots. Which
+users these are depends on J. Their main slots show more: 2(a+b) such main slots are charged. For a given u, a narrow
+side slot shows no less than a wide one, which is seen more often with a smaller shift. So a side slot with a small
+offset is charged as narrow, whether or not its user's other offset is large.
+
+`Offsets` is what all targets share, and `Slots` the slots of a target.
 """
 
 import math
