@@ -295,8 +295,8 @@ class ClusterExchange(Sources):
     def _require_valid(self, block: CoverBlock, log_delta: float) -> None:
         """Raise an error unless δ at the m of a block bounds δ of all m from the first of them to the last plus b.
 
-        Neighbouring m are at most 1 + b apart; there are b other users besides m; several m need tables, since tails
-        are those of the first m alone (`check` refuses such a quick look itself).
+        Neighbouring m are at most 1 + b apart, and m + b is at most S - 1. Several m need tables, since tails are those
+        of the first m alone (`check` itself refuses a quick look at several m without tables).
         """
         ones, revealed = block.ones, block.revealed
         fits = ones[0] >= 0 and 1 <= ones.step <= 1 + revealed and ones[-1] + revealed < self.sources
@@ -329,7 +329,7 @@ class CoverPlan:
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
         # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target. With a
-        # single t a quick look is fast, and b = 3 is enough to try one
+        # single t a quick look is fast, so that b = 3 is enough for one
         few = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
         revealed = int(trust * self.revealable(first))
         if revealed > few:
