@@ -86,7 +86,7 @@ class Offsets:
 
     @cached_property
     def _least_size(self) -> float:
-        """Offsets up to this size count as 0: so much may entries of a table differ that would be equal if exact."""
+        """Offsets up to this size count as 0: entries that are equal but for rounding may differ by as much."""
         return 1e-13 * float(self.rows.max(initial=0.0))
 
     @cached_property
@@ -142,8 +142,8 @@ class Offsets:
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        # Twice (v and J) the largest number a of offsets above `limit` in a column, plus the largest b of those below
-        # -`limit`; a and b may be of different columns, since a class of columns is charged for both.
+        # Twice, for v and for J, the sum of two numbers: the most offsets above `limit` that any column has, and the
+        # most below -`limit`. They may be of different columns, since a class of columns is charged for both.
         signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
         wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
         few, most = 1.0 / spread, float(weights.max())

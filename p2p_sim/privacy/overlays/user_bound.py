@@ -102,7 +102,7 @@ class Tails:
             else:
                 bounds[index] = even
         if uneven:
-            # The whole row's factors minus those of the entry are off by at most 1e-12 times the result.
+            # The row's factors minus those of the entry; off by at most 1e-12 times the row's factors.
             strengths, factors = np.stack([self._moments(user) for user in users[uneven].tolist()], axis=1)
             own = np.log1p(self.flip_prob * np.expm1(-strengths * entries[uneven][:, None]))
             factors = factors - own + 1e-12 * np.abs(factors)
