@@ -23,9 +23,7 @@ define these terms.
    To forget what is published gives the learner's view, so that the divergence does not fall. The number of ones now
    hides v's bit. Let Q1 be the law of published bits and submissions if v's bit is 1. Where x ones are published, the
    density of Q1 relative to Q0 is (1-M(x)) Λ_v + S(x) · the mean of Λ_J over the ones J, with
-
-       S(x) = M(x-1) Pr[X = x-1] / Pr[X = x] = M(x-1) x (1-α) / ((H-x+1) α).
-
+   S(x) = M(x-1) Pr[X = x-1] / Pr[X = x] (`MovedLaw`).
    Λ_v and Λ_J are likelihood ratios of the submissions: 1 with probability p_i + W_iv and p_i + W_iv - W_iJ against
    p_i, where p_i is computed from the published bits. By joint convexity J may be revealed, under Q0 (and if no bit
    was moved) a uniform draw from the published ones. So given x, J is uniform among the H users under either law.
@@ -38,8 +36,7 @@ define these terms.
 5. *The flip of the target*, `symmetric_pairs.amplified_delta`: keep = 1-α-αe^ε, r = ((1-α)e^ε - α)/keep.
 
 `MovedBit` puts the steps together. `moved_bit_targets` searches for the best L, and for the worst |C| and direction.
-In the code `up` means HS_r(Q1 || Q0), and not `up` HS_r(Q0 || Q1); `move_chances` is M, `stay` 1-M, and `moved_density`
-S. L is `exponent`.
+In the code `up` means HS_r(Q1 || Q0), not `up` HS_r(Q0 || Q1); M is `move_chances`, S `moved_density`, L `exponent`.
 """
 
 import math
@@ -70,10 +67,7 @@ _USUAL = 8.0
 
 @dataclass(frozen=True)
 class KnownOnes:
-    """Step 1: a range of |C|, from `least` on, for which H = `hidden` bits remain hidden.
-
-    `most` is the largest number of bits that may be known to be 1: the largest |C|, and the bits that members know.
-    """
+    """Step 1: a range of |C|, from `least` on. H = `hidden` bits remain hidden; up to `most` may be known to be 1."""
 
     least: int
     most: int
@@ -134,11 +128,10 @@ class DenseTable:
     def strays(self, exponent: float) -> float:
         """Step 3: what all strays together add to a divergence, 2e^-L Σ_i θ_i max_j W_ij, for L = `exponent`.
 
-        p_i, p_i + W_iv and p_i + W_iv - W_iJ differ by at most max_j W_ij. With that probability, times θ_i, a stray's
-        submission counts as showing the law; else it is alike under all laws. This adds the probability of the showing
-        under the first law of HS_r, which is no factor of r. Given x it is the same under Q0 and Q1, as each set of x
-        users is equally likely, and E[1 - M + S] <= 1. If all entries of each row are equal, p_i lies in its band for
-        sure, so that nobody strays: 0.
+        p_i, p_i + W_iv and p_i + W_iv - W_iJ differ by at most max_j W_ij. With that probability, times θ_i, a stray
+        counts as showing the law; else she shows the same under all laws. This adds the probability of the former under
+        the first law of HS_r, without a factor r. Under Q1 it is as under Q0, since each set of x users is equally
+        likely, and E[1 - M + S] <= 1. If the entries of each row are equal, p_i is in its band for sure: 0.
         """
         return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
@@ -250,13 +243,9 @@ class MovedLaw:
         Args:
             move_chances: (K,), M(x) for each x of `bands.ones`.
         """
-        rounding = 1.0 + (1e-12 if up else -1e-12)
-        moved_density = np.append(0.0, move_chances[:-1]) * self._moved_weights * rounding
+        moved_density = np.append(0.0, move_chances[:-1]) * self._moved_weights * (1.0 + (1e-12 if up else -1e-12))
         stay = 1.0 - move_chances
-        parts = [
-            block.laws.divergence(stay[block.inside], moved_density[block.inside], ratio, up=up)
-            for block in self.blocks
-        ]
+        parts = [b.laws.divergence(stay[b.inside], moved_density[b.inside], ratio, up=up) for b in self.blocks]
         # A divergence is at most the mass of the first law.
         most = stay + moved_density if up else 1.0
         return float(self.bands.law @ np.minimum(np.concatenate(parts), most * (1.0 + 1e-12)))
@@ -331,9 +320,9 @@ class MovedBit:
     def missed(self, ratio: float) -> float:
         """What values x outside their window, and offsets that count as 0, add to a divergence in either direction.
 
-        X is outside with probability at most 2 tails, and at the window's last value with at most 1. So with M = 0
-        outside, x is outside with probability 2 tails under Q0, and 3 under Q1; 8 are charged. Offsets change Q1 in
-        total variation by `neglected`, which counts r times where Q1 is the second law.
+        X is outside with probability at most 2 tails, and the window's last value has at most 1. So with M = 0 outside,
+        x is outside with 2 tails under Q0, and 3 under Q1; 8 are charged. Offsets change Q1 by `neglected` in total
+        variation, which counts r times where Q1 is the second law.
         """
         return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected
 
@@ -347,7 +336,7 @@ class MovedBit:
     def _blocks(self, bands: Bands, width_share: float) -> Iterator[Block]:
         """For speed, at some cost in sharpness: blocks of values x that share one band, which contains all their bands.
 
-        A block usually has `width_share` times the mean of X values.
+        width_share: the usual length of a block, as a share of the mean of X.
         """
         mean = float(bands.law @ bands.ones)
         deviation = math.sqrt(mean * (1.0 - self.table.flip_prob))

@@ -160,8 +160,8 @@ class MovingTargets:
     def _classes(self) -> Ints:
         """For each user the number of her class of targets who are bounded at once, (n,); -1 if she has no bound.
 
-        One target stands for all that are `alike`. Their fetchers' rows have equal shapes, and so equal medians; the same
-        holds for the remaining rows. So their columns have equal offsets in any order, and equal counts in `OffsetBins`.
+        One target stands for all that are `alike`. Their fetchers' rows have equal shapes, so equal medians; likewise
+        all other rows. So their columns have the same offsets in some order, and equal counts in `OffsetBins`.
         """
         lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)
