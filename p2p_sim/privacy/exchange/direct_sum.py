@@ -12,10 +12,10 @@ A user is *fetched* if a submission carries her label. Given who is fetched, E d
 users alone. A user is not fetched with probability q = (1-1/S)^t; she then multiplies φ by 1-α + αe^(iw) or
 α + (1-α)e^(iw), of modulus r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U users are not fetched. r^U is the
 probability that all members of a random set, which holds each user with probability 1-r, are fetched. By induction, all
-members of a set of j users are fetched with probability at most (1-q)^j: if a further user is not fetched, each
-submission falls on the set with probability j/(S-1) in place of j/S, so that all members are fetched no less likely. If
-she is fetched, they are therefore fetched no more likely than without a condition. So E[r^U] <= (1 - (1-r)q)^N
-<= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of the h-1 terms has w = 2π/h.
+members of a set of j users are fetched with probability at most (1-q)^j: given that a further user is not fetched, each
+submission falls on the set with probability j/(S-1) in place of j/S, so that this probability is no smaller; given that
+she is fetched, it is therefore no larger. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and
+1-r >= 2α(1-α) sin²(w/2). The largest of the h-1 terms has w = 2π/h.
 """
 
 import math

@@ -150,14 +150,14 @@ class DenseTable:
         law = binomial_pmf(first, last, hidden, alpha) * (1.0 + 1e-9)
         sums, size = self._sums, self.rows.shape[1]
         total = sums[:, -1:]
-        # For sure: p_i is at least the sum of the c + x least entries, and at most that of the c' + x largest ones.
+        # For sure: p_i is between the sum of the `least` + x least entries and the sum of the `most` + x largest ones.
         least = sums[:, known_ones.least + ones]
         most = total - sums[:, size - np.minimum(known_ones.most + ones, size)]
         if self._even:
             low, high = least, most
         else:
-            # For all but strays: the mean ± t. The mean is least if the known ones have the c least entries, the hidden
-            # bits the next H, and revealed zeros the largest. It is largest the other way round.
+            # For all but strays: the mean ± t. The mean is least if the known ones have the least entries, the hidden
+            # bits the next H, and the revealed zeros the largest. It is largest the other way round.
             start = sums[:, [known_ones.least]]
             low = start + (sums[:, [known_ones.least + hidden]] - start) * (ones / hidden)
             high = total - sums[:, [hidden + 1]] + (sums[:, [hidden + 1]] - sums[:, [1]]) * (ones / hidden)
@@ -306,8 +306,8 @@ class MovedBit:
     def divergence(self, ratio: float, known_ones: int, exponent: float, *, up: bool, enough: float = 0.0) -> float:
         """Upper bound of HS_ratio between Q1 and Q0 if nobody strays: (N+1)/H · Σ_x Pr[X = x] · HS_ratio given X = x.
 
-        The factor (step 4) is 1 without side slots. M is `proportional_chances` first, and also `best_chances` if the
-        first bound exceeds `enough`.
+        The factor (step 4) is 1 without side slots. M is first `proportional_chances`; if this bound exceeds `enough`,
+        `best_chances` is tried too.
 
         Args:
             known_ones: the index of a range of `table.known_ones`. exponent: L. up: whether HS_ratio(Q1 || Q0).
@@ -321,7 +321,7 @@ class MovedBit:
         """What values x outside their window, and offsets that count as 0, add to a divergence in either direction.
 
         X is outside with probability at most 2 tails, and the window's last value has at most 1. So with M = 0 outside,
-        x is outside with 2 tails under Q0, and 3 under Q1; 8 are charged. Offsets change Q1 by `neglected` in total
+        x is outside with at most 2 tails under Q0, 3 under Q1; 8 are charged. Offsets change Q1 by `neglected` in total
         variation, which counts r times where Q1 is the second law.
         """
         return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected

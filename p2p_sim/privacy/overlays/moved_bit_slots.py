@@ -164,7 +164,7 @@ class Slots:
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
     def _slot_bands(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
-        """The low end of the main slots' band, negative if no plan fits, and the high end of the side slots' band.
+        """The low end of the main slots' band (negative if the plan does not fit), the high end of the side slots' band.
 
         The slots' p need only have the mean p: (1-2κ) p_main + κ (p_first + p_second) = p, for every p in [low, high].
 
@@ -188,7 +188,7 @@ class Slots:
         return main_low, min(side_high, 1.0)
 
     def _shown(self, low: float, high: float) -> SlotLaws:
-        """The laws where no plan fits: one side slot, with κ_i = |W_iv - W_iJ|, shows whether the law is Q0 or Q1.
+        """The laws where no κ fits: one side slot, with κ_i = |W_iv - W_iJ|, shows whether the law is Q0 or Q1.
 
         Some user's side slot is seen with probability at most Σ_i θ_i (|u_iv| + |u_iJ|). An unshifted third slot is
         added, so that the shares of the main slots have two values: 1 - 2 · (the plan's limit) for users with small
