@@ -164,7 +164,7 @@ class Slots:
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
     def _slot_bands(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
-        """The low end of the main slots' band (negative if the plan does not fit), the high end of the side slots' band.
+        """The low end of the main slots' band (negative if the plan does not fit), and the side slots' high end.
 
         The slots' p need only have the mean p: (1-2κ) p_main + κ (p_first + p_second) = p, for every p in [low, high].
 
