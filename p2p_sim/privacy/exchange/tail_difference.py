@@ -11,8 +11,8 @@ Errors. Proved: the rounding of the law of X (`NoisyOnes.error`), of the sums, a
 Bin(t, p) is computed from x, the smaller of p and 1-p, whose relative error is at most u. Let E be Bin(t, x)'s mean
 given the tail's event, of probability e^-s. Then d ln(e^-s)/d ln x = (E - t x)/(1-x), and t KL(E/t || x) <= s. So by
 Pinsker's inequality |E - t x| <= sqrt(s t/2), and the derivative is at most sqrt(2 s t) <= 40 sqrt(t) for s <= 800.
-Measured: SciPy's error of I at given arguments, and the rounding of ln B(k)/A(k) (`MISPLACED`). Checked at each cut-off
-of a reported figure: the quadrature that finds the cut-off (`_AGREED`).
+Measured: SciPy's error of I at given arguments, and the effect of errors of ln B(k)/A(k) (`MISPLACED`). Checked at each
+cut-off of a reported figure: the quadrature that finds the cut-off (`_AGREED`).
 """
 
 import math
@@ -34,8 +34,9 @@ BETAINC_ERROR = 3e-12
 MISPLACED = 1e-12
 """Relative error of δ's two terms that is allowed for because an error of ln B(k)/A(k) may misplace the cut-off k*.
 
-The terms k between the misplaced and the right cut-off change δ by less than the error of the logarithm (largest seen:
-2e-15) times their probability."""
+A term k between the misplaced and the right cut-off changes δ by less than the error of the logarithm times the term's
+probability. The error grows with t (largest seen: 1e-11, at t = 8e6), but each term's share of the tail falls. At
+23,093 random cut-offs with t up to 1e7 the product was at most 2.9e-13 of the tail."""
 _SMALLEST = 2.0**-1022
 """Absolute error that is allowed for where an incomplete beta function underflows: SciPy may then return 0."""
 _AGREED = 1e-12
