@@ -99,14 +99,14 @@ def log_uniform(rng: random.Random, low: int, high: int) -> int:
 
 def settled(setting: ClusterExchange) -> bool:
     """Whether `worst_ones` holds the worst data set, or the one for which the lower end is found."""
-    return setting.flip_prob == 0.0 or setting.sources <= 400 or not setting.tabulated
+    return setting.flip_prob == 0.0 or setting.sources <= 400 or not setting.searched_in_full
 
 
 def worst_ones(setting: ClusterExchange, epsilons: Sequence[float], rng: random.Random) -> set[int]:
     """Data sets worth a look: 0, one at random, and those that a scan finds worst at some of the ε."""
     half = (setting.sources - 1) // 2
     found = {0, rng.randint(0, half)}
-    if setting.flip_prob == 0.0 or not setting.tabulated or setting.sources > 400:
+    if setting.flip_prob == 0.0 or not setting.searched_in_full or setting.sources > 400:
         return found
     for epsilon in epsilons:
         if epsilon < local_epsilon(setting.flip_prob):

@@ -1,6 +1,6 @@
 """How many peers to ask: the number, or mixture of two numbers, whose submissions show a cluster's majority most often.
 
-All choices keep to the same (ε, δ). The comparison uses public values only: cluster size, θ, ε, δ and the share of the
+All choices satisfy the same (ε, δ). The comparison uses public values only: cluster size, θ, ε, δ and the share of the
 majority.
 """
 
@@ -22,8 +22,8 @@ NUMBERS = (1, 3, 5, 7, 9)
 PARTS = (0.25, 0.5, 0.75)
 """Shares of users who ask the smaller number of peers, in the mixtures of two numbers that are compared."""
 NO_ERROR = 1e-12
-"""Errors up to this count as none; at most as likely are the smallest, and the largest, numbers of submissions that are
-left out of an error."""
+"""Errors up to this count as none. An error leaves out the smallest and the largest numbers of submissions, either with
+at most this probability."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
 def noisy_ones(size: int, flip_prob: float, majority: float) -> NDArray[np.float64]:
     """The law (n+1,) of the number of ones among a cluster's n noisy labels, if a share `majority` hold label 1.
 
-    With m such users the number is Bin(m, 1-α) + Bin(n-m, α).
+    With m users of label 1 the number is Bin(m, 1-α) + Bin(n-m, α).
     """
     ones = round(majority * size)
     return np.convolve(

@@ -1,28 +1,28 @@
 """Upper bounds of δ from a *blanket*: messages that are drawn independently of their owner's label (Balle et al. 2019).
 
 There are n users and t submissions, each with the message of an independent uniform user. A message belongs to the
-blanket with probability γ, whatever its owner's label is. A message of the blanket is of one of three kinds: it speaks
-for the target's one label, for her other label, or for neither. Tell the learner
+blanket with probability γ, whatever its owner's label is. A message of the blanket is of one of three kinds: it is
+evidence for one of the target's two labels, for the other, or for neither. Reveal to the learner
 
 - which submissions carry the same user's message: V different users are *visited*;
 - which users other than the target have a message outside the blanket, and which submissions carry these messages.
 
-Let D visited users remain, of whom the learner knows neither who they are nor whether the target is among them. Given
-V, the odds that the target is among the D are D/γ : (n - V), by counting, and each of the D is equally likely to be
-her. Compare the likelihoods of the D messages under the target's two labels with those of D messages of the blanket:
+Let D visited users remain. The learner knows neither who these are, nor whether the target is among them. Given V, the
+odds that the target is among the D are D/γ : (n - V), by counting, and each of the D is equally likely to be the
+target. Compare the likelihoods of the D messages under the target's two labels with those of D messages of the blanket:
 
     δ(ε) <= (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+ ,
 
 where Y is `kinds`/γ times a message's *worth* if the message belongs to the blanket, else 0; Y has mean 1 - e^ε. A
-message of the blanket is worth `keep` with probability 1/kinds, `-lose` with 1/kinds, else `-rest`. How often each of
-the D messages is repeated says nothing more. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages,
-shuffled.
+message of the blanket is worth `keep` with probability 1/kinds, `-lose` with probability 1/kinds, else `-rest`. How
+often each of the D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et al. (2019) for
+all n messages, shuffled.
 
-The bound grows with V: by Jensen's inequality Y_V is worth no less than its mean.
+The bound grows with V: by Jensen's inequality, replacing Y_V by its mean 1 - e^ε does not raise the expectation.
 
 **The law of V** (`visited`). t ~ Bin(n, θ) submissions carry the noisy label of an independent, uniform user each. V
 counts the users whose label is submitted at least once. As the bound grows with V, a block of values of V is charged as
-its largest value, and any law that lies above V in the stochastic order serves.
+its largest value, and any law that lies above V in the stochastic order may replace the law of V.
 """
 
 import math
@@ -47,8 +47,8 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
     """A law on few values that lies stochastically above V, the number of users whose label is submitted.
 
     Args:
-        users: how many users V counts; at most `sources`.
-        sampling_rate: θ in (0, 1]. blocks: most values of V about its mean.
+        users: how many users' labels V is about; at most `sources`.
+        sampling_rate: θ in (0, 1]. blocks: largest number of values of V near its mean.
         sources: how many users a submission's label may come from, each equally likely.
         trials: how many users submit, with probability θ each; None: as many as `sources`.
     """
@@ -60,13 +60,13 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
             return float(_upper_tails(users, sampling_rate, trials)[v])
         return _bounded_tail(v, users, sampling_rate, hit, trials)
 
-    # blocks lie about the mean, and leave out e^(-60) on either side by Bernstein; a last block reaches up to all users
+    # blocks lie near the mean, and leave out e^(-60) on either side by Bernstein; a last block ends at V = `users`
     mean = users * some(hit, trials)
     reach = math.sqrt(2.0 * mean * -LOG_TAIL) + -LOG_TAIL / 3.0
     low, high = max(0, math.floor(mean - reach)), min(users, math.ceil(mean + reach))
     between = np.linspace(low, high, min(blocks, high - low + 1)).round().astype(int).tolist()
     tops = [*dict.fromkeys([*between, users])]
-    # a block gets Pr[V > the top before] - Pr[V > its own top], with bounds of these tails that are made to fall
+    # a block gets Pr[V > the previous top] - Pr[V > its own top], with bounds of these tails made non-increasing
     above = np.array([1.0, *(tail(top + 1) for top in tops[:-1]), 0.0])
     above = np.minimum.accumulate(above)
     weights = above[:-1] - above[1:] + 2.0 * UNIT * above[:-1]
@@ -77,10 +77,9 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
 def _upper_tails(users: int, rate: float, trials: int) -> Floats:
     """Pr[V >= v] for v = 0..users + 1, rounded up, where V of the `users` users have their label submitted.
 
-    The law is computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user.
-
-    All terms are positive, and each step is off by less than 6u; the sums of the tails add (n+1)u. Underflow adds at
-    most the smallest positive number per step and value.
+    The law is computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user. All
+    terms are positive, and each step is off by less than 6u; the sums of the tails add (n+1)u. Underflow adds at
+    most the smallest positive number for each step and value.
     """
     steps = max(users, trials) + 1
     law, v = np.zeros(users + 1), np.arange(users + 1)
@@ -108,7 +107,7 @@ def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> f
     by_submissions = submitted * (1.0 + 1e-11) + 1e-300
     if x <= q:
         return min(1.0, by_submissions)
-    # Chernoff: the best s is ln of the ratio of odds; any other s gives a bound too, as 40 does where all are visited
+    # Chernoff: the best s is ln of the ratio of odds; any other s gives a bound too, such as 40 if x = 1
     s = math.log(x / q) + (math.log1p(-q) - math.log1p(-x) if x < 1.0 else 40.0)
     exponent = users * math.log1p(q * math.expm1(s)) - s * v
     return min(1.0, by_submissions, math.exp(min(0.0, exponent + 1e-12 * (1.0 + s * v))))
@@ -127,8 +126,8 @@ class Blanket:
     Args:
         users: n, at least 1, the target among them.
         share: γ in [0, 1], the probability that another user's message belongs to the blanket.
-        kinds: k, at least 2; 1/k is the probability of each of the two kinds that speak for a label. k may be a
-            fraction.
+        kinds: k, at least 2, perhaps a fraction; 1/k is the probability of each of the two kinds of messages that are
+            evidence for a label.
         keep, lose, rest: messages of the three kinds are worth keep, -lose and -rest; lose and rest are at least 0.
         growth: e^ε - 1, rounded down, in units in which E Y = 1 - e^ε.
     """
@@ -167,9 +166,10 @@ class Blanket:
 class _Walk:
     """The parts of the bound's sum that do not depend on ε: arrays (terms,) over V, b and s.
 
-    both: s, how many messages speak for a label. total: b + 1, how many messages belong to the blanket, for the first b
-    of its block. unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(the
-    block's last b + 1).
+    both: s, how many messages are evidence for a label. total: b + 1, how many messages belong to the blanket, for the
+    first b of its block.
+    unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(the block's last
+        b + 1).
     weights: the term's probability times k/(b+1). slack: factor for the rounding of the whole sum.
     lost: probability left out of the laws of V and b.
     tiny: probability left out of the law of s, times the largest weight of a message, about k = `kinds`.

@@ -111,7 +111,7 @@ def best_sampling_rate(
     utility_bound: Callable[[float, float], float],
     rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
 ) -> Calibrated:
-    """The θ among `rates` with the smallest utility bound, with the smallest α certified for (ε, δ), for two classes.
+    """For two classes, the θ among `rates` with the smallest utility bound, at the smallest α certified for (ε, δ).
 
     Args:
         sizes: cluster sizes, each at least 2.

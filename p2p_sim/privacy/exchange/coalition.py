@@ -1,9 +1,9 @@
 """Bounds of δ for a coalition with the learner, about a target whom no member of the coalition asked.
 
 Of the n users, c are members of the coalition. They asked K of the N = n-c-1 users who are neither members nor the
-target, and know the noisy bits of these K. The coalition recognises submissions that carry a member's label; such
-submissions say nothing. What remains is an exchange among n-c sources (users whose noisy bits submissions may carry)
-with Bin(n-c, θ(n-c)/n) submissions.
+target, and know the noisy bits of these K. The coalition recognises submissions that carry a member's label; they are
+no evidence of the target's. What remains is an exchange among n-c sources (users whose noisy bits submissions may
+carry) with Bin(n-c, θ(n-c)/n) submissions.
 """
 
 import math
@@ -25,7 +25,7 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
     """Bounds of the coalition's δ(ε) if no member asked the target, the largest over all data sets.
 
     In small clusters all that members can know is enumerated. In large clusters the lower bound ignores what the
-    members fetched; for the upper bound they know the noisy bits of c others and which submissions carry these bits.
+    members fetched; for the upper bound the noisy bits of c others, and which submissions carry these, are revealed.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c.
@@ -38,7 +38,7 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def enumerable(cluster_size: int, members: int) -> bool:
-    """Whether the cluster is small enough to enumerate all that c members can know; δ is then exact to rounding."""
+    """Whether the cluster is small enough to enumerate all that members can know; δ is then exact up to rounding."""
     return cluster_size - members <= ENUMERATED and members <= 4
 
 
@@ -69,8 +69,8 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
     """An upper bound of the coalition's ε at δ over all data sets, if no member asked the target.
 
-    For the bound, the members are told the noisy bits of c others and which submissions carry these bits; by asking
-    they learn c bits at most. The bound is ε₀ if no other user remains.
+    For the bound, the noisy bits of c others, and which submissions carry these bits, are revealed to the members; by
+    asking they learn c bits at most. The bound is ε₀ if no other user remains.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
@@ -87,7 +87,7 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))
     law[0] = 1.0
-    # each member asks a member, or somebody whose bit is known already, or one more of the others
+    # each member asks a member, or somebody whose bit is already known, or one of the others whose bit is not
     for _ in range(members):
         repeated = law * ((cluster_size - 1 - others + fetched) / (cluster_size - 1))
         repeated[1:] += (law * ((others - fetched) / (cluster_size - 1)))[:-1]
@@ -130,7 +130,7 @@ class Knowledge(NamedTuple):
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
-    """All that c members may learn of the other users by asking them, with probabilities, if none asked the target.
+    """All that c members may learn of the other users by asking, with probabilities, if no member asked the target.
 
     ones: how many of the n-c-1 users who are neither members nor the target hold label 1.
     """

@@ -1,6 +1,6 @@
 """δ at given data sets of one cluster, and the ε at which it crosses a given δ.
 
-Words of this and the neighbouring modules: *sources* are the users whose noisy bits submissions may carry. *ones* of a
+Terms of this and the neighbouring modules: *sources* are the users whose noisy bits submissions may carry. *ones* of a
 data set is m, how many users besides the target hold label 1. *Noisy ones* (X) are the users besides the target, with
 either label, whose noisy bit is 1. A *direction* is the label of the target whose law comes first in δ.
 """
@@ -27,11 +27,11 @@ from p2p_sim.privacy.randomized_response import (
 )
 
 TABULATED = 4096
-"""Largest number of possible submissions (trials) for which sums are taken in full."""
+"""Largest number of possible submissions (trials) for which sums are taken in full, if there are few sources."""
 SUMMED_IN_FULL = 64
 """Largest number of sources for which sums are taken in full; full sums also need at most `TABULATED` trials."""
 LARGEST_TABLE = 1_000_000
-"""Largest number of entries of a table for one number of submissions; beyond it, δ is a difference of two tails."""
+"""Largest number of entries of a table for one number of submissions; above it, δ is a difference of two tails."""
 _LEAST_TAIL = -740.0
 """Smallest ln of a truncated probability; e^-740 is nearly the smallest positive number."""
 _PRECISION = 4e-10
@@ -40,7 +40,7 @@ Views = DirectViews | CutOffViews
 
 
 class Variances(NamedTuple):
-    """Variance that hides a user's noisy bit: from the random choice of peers (drawn) and from others' flips (flipped).
+    """Effective variance of what the learner sees: from the random choice of peers (drawn) and the flips (flipped).
 
     Both values are per source; S times their sum is V, which the search for ε uses.
     """
@@ -87,7 +87,8 @@ class DeltaEvaluator:
 
     setting: the exchange.
     log_delta: ln of the δ of interest: sums are truncated far below this δ, and what is left out widens the bounds.
-    change: share by which δ may change among numbers of submissions that are summed as one; larger is faster, coarser.
+    change: share by which δ may change within a block of numbers t, for which it is evaluated once. A larger share is
+        faster, and the bounds are farther apart.
     """
 
     setting: Sources
@@ -125,7 +126,7 @@ class DeltaEvaluator:
         """The numbers t of submissions at which δ is evaluated, with their weights; every t if sums are in full."""
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
-            # truncation may add e^ε₀ times the truncated probability to δ: allow it e^-14 = 1e-6 of δ
+            # a truncated probability counts up to e^ε₀ times in δ: then each changes δ by at most e^-14 = 1e-6 of it
             log_tail = max(self.log_delta - 14.0 - local_epsilon(s.flip_prob), _LEAST_TAIL)
         return SubmissionCounts.of(
             s.trials, s.rate, s.sources, log_tail=log_tail, log_delta=self.log_delta, change=self.change
@@ -142,7 +143,8 @@ class DeltaEvaluator:
             return [np.zeros((1, 2)) for _ in ends]
         bounds = views.deltas(coefficients, ends)
         if True in ends:
-            # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone
+            # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone: joint convexity, given
+            # whether it is submitted (this is independent of labels; if it is not, nothing is learnt)
             direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
             cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
             bounds = [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
@@ -184,14 +186,15 @@ class DeltaEvaluator:
             return self._cross_tails(largest, delta, ones, low=low, high=high)
         if largest(high) > delta:
             return Crossing(math.inf, math.inf)
-        # first guess: δ(ε) is about φ(z) μ / z², z = ε/μ, where a noisy bit shifts the view by μ standard deviations
+        # first guess: δ(ε) is about φ(z) μ / z², φ the normal density and z = ε/μ, where a noisy bit shifts what the
+        # learner sees by μ standard deviations
         mu, z = (1.0 - 2.0 * s.flip_prob) / math.sqrt(max(s.sources * sum(s.variances(0)), 1e-3)), 3.0
         guess, slope = 1.0, -1.0
         if 0.0 < mu < math.inf:
             for _ in range(6):
                 z = math.sqrt(max(0.5, 2.0 * (math.log(mu / (z * z * math.sqrt(2.0 * math.pi))) - math.log(delta))))
             guess, slope = z * mu, -z / mu
-        # a `low` above 0 is the ε of another bound or data set: a better guess
+        # a `low` above 0 is the ε of the other bound or of another data set, and so a better guess
         guess = min(guess, 0.5 * (low + high)) if low == 0.0 else low
         first = largest(guess)
         if first <= delta and (guess == low or largest(low) <= delta):
@@ -204,13 +207,13 @@ class DeltaEvaluator:
         """The result of `cross` for tails, where an evaluation is expensive: a rough curve narrows [low, high] first.
 
         Args:
-            largest: the bound of δ that is followed, as a function of ε and, optionally, of what the learner may see.
+            largest: the bound of δ that is followed, as a function of ε and, optionally, of the views.
         """
         if largest(low) <= delta:
             return Crossing(low, low)
         if largest(high) > delta:
             return Crossing(math.inf, math.inf)
-        # find ε by quadrature; then widen an interval about it until the full sums bracket `delta`; bisect in it
+        # find ε by quadrature; widen an interval about it until the full sums at its ends bracket `delta`; bisect it
         rough = CutOffViews.of(self.setting.world(ones[0]), self.submissions, quadrature=True)
         near, margin = bisect(lambda e: largest(e, rough) > delta, low, high, 1e-6), 4e-6
         while True:
@@ -229,7 +232,7 @@ def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
 
 
 _single_views = lru_cache(maxsize=16)(_views)
-"""`_views` of one data set, cached for the next ε; each entry takes at most some 10 MB."""
+"""`_views` of one data set, cached for other ε; each entry takes at most some 10 MB."""
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:

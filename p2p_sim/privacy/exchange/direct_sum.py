@@ -11,11 +11,11 @@ number of noisy ones among N others. Let E be an event of the learner's view giv
 A user is *fetched* if a submission carries her label. Given who is fetched, E depends on the noisy bits of the fetched
 users alone. A user is not fetched with probability q = (1-1/S)^t; she then multiplies φ by 1-α + αe^(iw) or
 α + (1-α)e^(iw), of modulus r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U users are not fetched. r^U is the
-probability that all members of a random set, which holds each user with probability 1-r, are fetched. A set of j users
-is fetched with probability at most (1-q)^j. If a further user is not fetched, each submission falls on the set with the
-larger probability j/(S-1), so the set is fetched no less often. Therefore the set is fetched no more often together
-with her than independently of her. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The
-largest of the h-1 terms has w = 2π/h.
+probability that all members of a random set, which holds each user with probability 1-r, are fetched. By induction, all
+members of a set of j users are fetched with probability at most (1-q)^j: given that a further user is not fetched, each
+submission falls on the set with probability j/(S-1) in place of j/S, so that this probability is no smaller; given that
+she is fetched, it is therefore no larger. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and
+1-r >= 2α(1-α) sin²(w/2). The largest of the h-1 terms has w = 2π/h.
 """
 
 import math
@@ -42,17 +42,17 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, Shares
 from p2p_sim.privacy.randomized_response import Coefficients
 
 _FURTHER = 12.0
-"""How far ln of the probability left out by windows of k lies below `log_tail`, since their columns are normalised."""
+"""ln of the probability that a window of k leaves out is `log_tail` less this, so that normalising charges little."""
 _CELLS = 1_000_000
 """About how many binomial probabilities are computed in one array."""
 _UNSCALED = 4.0
-"""Largest column sum, as a multiple of the column's number of values, by which the weights may be divided instead.
+"""Weights are divided by a column's sum, in place of the column, if it is at most this times the number of values.
 
-Beyond it the column is divided. Underflow of the weights grows by this factor."""
+Underflow of the weights may grow by this factor."""
 _TOGETHER = 150_000
-"""Number of values below which all t are computed in one array, however different their windows are."""
+"""Speed only: number of values below which all t are computed in one array, however different their windows are."""
 _BELOW = 16.0
-"""How far ln of the error of summing some X only must lie below ln of a truncated probability."""
+"""ln of the error of summing some X only is at most `log_tail` less this, so that it adds little to a truncation."""
 Ints = NDArray[np.int64]
 
 
@@ -65,9 +65,9 @@ class OtherUsers:
 
     Args:
         sources: S, at least 1 + zeros + ones + known_ones.
-        zeros, ones: others with unknown noisy bits, by true label.
+        zeros, ones: numbers of others with unknown noisy bits, by true label.
         flip_prob: α in [0, 1/2].
-        known_ones: others whose noisy bit is known to be one.
+        known_ones: number of others whose noisy bit is known to be 1.
         kernel: how a submission depends on the noisy ones; None: it is the noisy bit of one source.
     """
 
@@ -90,11 +90,11 @@ class OtherUsers:
         X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Values left out have a probability of at most
         6 exp(log_tail). Flips among the ones are counted, since 1-α would be rounded.
 
-        Rounding is less than `VALUE_ERROR` a value: products at k and k' share all roundings but those between,
-        6u|k-k'|. Normalising compares k with all k', each by its probability, with E|k'-mean| at most the standard
-        deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The convolution of windows of L and L' values
-        keeps their relative errors and adds (min(L, L') + 1)u. By underflow each value gets at most
-        2L + 2L' + min(L, L') times 2^-1074.
+        The relative error of K binomial probabilities is here less than (K+1) `VALUE_ERROR`: products at k and k' share
+        all roundings but those between, 6u|k-k'|. Normalising divides the value at k by the sum over all k', and
+        E|k'-mean| is at most the standard deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The
+        convolution of windows of L and L' values keeps their relative errors and adds (min(L, L') + 1)u. By underflow
+        each value is off by at most 2L + 2L' + min(L, L') times 2^-1074.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
         # the laws of the flips among the ones and among the zeros, with their relative errors
@@ -118,7 +118,7 @@ class OtherUsers:
         chosen = slice(low - start, high + 1 - start, step)
         if step == 1 or len(shorter) == 1:
             return NoisyOnes(low, np.convolve(flipped[::-1], risen)[chosen], error, tiny)
-        # the convolution's sums, for the chosen values alone
+        # the sums of the convolution at the chosen values only
         windows = sliding_window_view(np.pad(longer, len(shorter) - 1), len(shorter))
         return NoisyOnes(low, windows[chosen] @ shorter[::-1], error, tiny)
 
@@ -138,7 +138,7 @@ class NoisyOnes:
 
 
 class Spacing(NamedTuple):
-    """How far apart the values of X are at which a sum over X is evaluated, and the error of leaving out the rest.
+    """How far apart the values of X are at which a sum over X is evaluated, and the error of skipping the others.
 
     step: h, at least 1. skipped: largest absolute error of the probability of any event at this step.
     """
@@ -157,7 +157,7 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
     requests = 1 if world.kernel is None else world.kernel.requests
     if requests is None or math.isinf(log_tail) or world.sources == 1:
         return Spacing(1, 0.0)
-    # |φ(2π/h)| <= exp(-decay sin²(π/h)), decay = 2 N q α (1-α), q the probability that nobody fetches from a user
+    # |φ(2π/h)| <= exp(-decay sin²(π/h)), decay = 2 N q α (1-α), q the probability that a user is not fetched
     fetched_not = math.exp(submissions * requests * math.log1p(-1.0 / world.sources))
     decay = 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
     if decay <= 0.0:
@@ -201,7 +201,7 @@ class DirectViews:
         """Tabulate the views of these data sets, all with the same number of sources, for every t of `submissions`.
 
         There is no row for t = 0, where nothing is seen. The window of k leaves out less than 2 exp(log_tail), which is
-        `lost`. The window of X leaves out `missed`, by which normalising makes the rest too large. A row is
+        added to `lost`. The window of X leaves out `missed`, by which normalising makes the rest too large. A row is
         Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J values of j, the row's relative error has three parts:
         (K+1) `VALUE_ERROR` of the binomials, the error of Pr[X = j], and (J+1)u for the sum. Underflow adds K + J times
         the underflow of X, and 4JK times it where weights are divided by sums of up to 4K.
@@ -220,7 +220,7 @@ class DirectViews:
         laws = [world.noisy_ones(log_tail - math.log(step), step) for world in worlds]
         tables = _tables(worlds[0], counts, laws, log_tail, step)
         index, a, b = (np.concatenate(columns) for columns in zip(*tables, strict=True))
-        # K, and J as it is charged; odds that are off by more than the 2u of j/S repeat that in each step of a product
+        # K, and J as it is charged; an error of a kernel's values enters each step of a product
         most = int(np.bincount(index).max())
         sums = max(law.tiny for law in laws) + 2
         kernel = worlds[0].kernel
@@ -263,7 +263,8 @@ class DirectViews:
                 gained -= q * less
                 np.maximum(gained, 0.0, out=gained)
                 directions.append(weights @ gained if starts is None else np.add.reduceat(gained, starts, axis=0))
-            # widen by rounding of the sum, by what the windows of X and underflow change, and by what is lost
+            # widen by rounding of the sum, by what the windows of X and underflow change, and by what is lost; `missed`
+            # counts once, as the exact probabilities of the t, at most the upper weights, sum to 1
             error, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
             off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
             lost = self.lost if upper else 0.0
@@ -293,7 +294,7 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
 def _tables(
     world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[TableRows]:
-    """Yield tables A and B for groups of the t in `counts`: a row for each k and, within it, for each t of the group.
+    """Yield tables A and B for groups of the t in `counts`: a row for each k and each t of the group, sorted by k.
 
     A row of A is Σ_j Bin(k; t, j/S) Pr[X = j], with the world's kernel in place of j/S if it has one; B has j + 1 in
     place of j. k runs over all values that matter for any t of the group; above t the probability is 0.
@@ -305,7 +306,7 @@ def _tables(
     weights = np.zeros((max((law.first - low) // step + law.probabilities.size for law in laws), len(laws)))
     for column, law in enumerate(laws):
         weights[(law.first - low) // step :][: law.probabilities.size, column] = step * law.probabilities
-    # j, and j + 1 where it is not among the j, with their odds
+    # all j and all j + 1, each once if `step` is 1, with their odds
     at = low + step * np.arange(len(weights))
     noisy = np.append(at, at + 1) if step > 1 else np.append(at, at[-1] + 1)
     with np.errstate(divide="ignore"):
@@ -331,7 +332,7 @@ def _tables(
             kernel /= sums
             sums[:] = 1.0
         kernel, sums = kernel.reshape(-1, size, noisy.size), sums.reshape(size, -1, 1)
-        # times Pr[X = j], which is divided by the sums instead where that is safe
+        # times Pr[X = j], divided by the sums (1 where the products are already divided)
         a, b = np.empty((2, len(kernel), size, weights.shape[1]))
         for t in range(size):
             columns, divisors = kernel[:, t], sums[t]

@@ -1,7 +1,7 @@
 """The learner's accountant for the exchange with K-ary randomised response.
 
-A noisy label is uniform over all K classes with probability γ = αK/(K-1) and the true label otherwise. The uniform
-ones hide the target's label whatever the others' labels are (`blanket`): δ(ε) is at most
+A noisy label is uniform over all K classes with probability γ = αK/(K-1) and the true label otherwise. Uniform labels
+hide the target's label whatever the others' labels are (`blanket`): δ(ε) is at most
 
     (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+
 
@@ -36,7 +36,7 @@ VISITED, COARSE, LIKELIEST = 24, (6, (6, 8)), 3
 """VISITED: blocks into which the law of V is cut. COARSE: fewer blocks, of V and of uniform labels, for a first search.
 LIKELIEST: how many of the likeliest blocks of V are summed first to see whether δ is too large."""
 ENUMERATED = 2_000_000
-"""Largest number of pairs of class counts (noisy, submitted), and of noisy class counts, that are enumerated for δ."""
+"""Limit of n times the number of pairs of class counts (noisy, submitted), and of (n+1)^(K-1), for an exact sum."""
 LARGEST_CLUSTER = 1_000_000
 
 
@@ -46,7 +46,7 @@ class KaryExchange(Accountant):
 
     Args:
         cluster_size: n, at least 2.
-        flip_prob: α, 0 or in [1e-300, (K-1)/K]; a flipped label is each of the K-1 other classes equally likely.
+        flip_prob: α, 0 or in [1e-300, (K-1)/K]; a flipped label is any of the K-1 other classes, equally likely.
         sampling_rate: θ in [1e-300, 1].
         num_classes: K, at least 2.
     """
@@ -110,7 +110,7 @@ class KaryExchange(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of the smallest ε at which the learner's (ε, δ) holds for all data sets; at most ε₀."""
         check_delta(delta)
-        # ε₀ where only the noise is known to protect, 0 where δ(0) is small enough, else by search
+        # ε₀ if no smaller ε is certified, 0 if δ(0) is small enough, else by search
         bracket, basis = Bracket(0.0, self.pure_epsilon), self.basis
         if self.certified_delta(min(self.pure_epsilon, LARGEST_EPSILON)) > delta:
             basis = "local randomizer alone"
@@ -227,7 +227,6 @@ class FetchedLabels(KaryExchange):
     """Privacy of a label among K classes where exactly t submissions each carry the noisy label of a uniform user.
 
     The lower bound of δ(ε) is 0.
-
     submissions: t, at least 0; may be more than n.
     """
 

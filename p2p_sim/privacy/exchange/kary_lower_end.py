@@ -1,13 +1,14 @@
 """Lower bounds of δ for the exchange with K classes: the law of a statistic in one data set, by Fourier series.
 
 In this data set all others hold a third class z, and the target's label changes from x to x'. Of the t ~ Bin(n, θ)
-submissions let k be x and k' be x'. Any statistic d = w k - w' k' is a post-processing of the submissions, so its
-hockey-stick divergence is a lower bound of δ. Given the noisy labels, of which N are x and N' are x', each user adds
-independently w with probability θN/n, -w' with θN'/n, else 0:
+submissions let k carry x and k' carry x'. Any statistic d = w k - w' k' is a post-processing of the submissions, so its
+hockey-stick divergence is a lower bound of δ. Given the noisy labels, of which N are x and N' are x', each user
+independently adds w to d with probability θN/n, -w' with probability θN'/n, else 0:
 
     E e^(iud) = (1 + θ N/n (e^(iwu) - 1) + θ N'/n (e^(-iw'u) - 1))^n.
 
-The others' share of (N, N') is multinomial of n-1 with α' = α/(K-1) each; the target adds one to N, to N' or to none.
+How many of the n-1 others are in N and N' is multinomial, with probability α' = α/(K-1) each; the target adds 1 to N,
+to N' or to neither.
 
 Powers are taken by squaring. No base is larger than one, and a product of complex numbers is off by at most √5·u
 relatively (Brent, Percival and Zimmermann 2007): the power adds less than 3nu, and an error of its base counts n times.
@@ -33,9 +34,7 @@ WEIGHTS = ((1, 1), (1, 0), (0, 1))
 MOST = 40_000_000
 """Largest number of terms of a statistic, three for each pair (N, N') and frequency; larger statistics are left out."""
 LOG_NOTHING = -50.0
-"""ln of the size below which a term of the series is left out. Each such term adds to the stated error.
-
-If |1 + z| < 1/2, the term is below (0.51)^200."""
+"""ln of the size below which a term of the series is left out. Each such term adds to the stated error."""
 _DOUBT = 4.0
 """Factor by which the stated error of a value of the series exceeds the measured and proved error."""
 Complex = NDArray[np.complex128]
@@ -79,7 +78,7 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, do
     """The law of d = up·k - down·k', where k submissions are x and k' are x'; None if it takes too long."""
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
-    # M = `width` values of the statistic modulo M; hardly any two values fall together, and if so the bound only falls
+    # the statistic modulo M = `width`: if two of its values become equal, which is unlikely, the bound only falls
     reach = 9.0 * math.sqrt((up + down) * 2.0 * (users * flipped * rate)) + 24.0
     width = 1 << math.ceil(math.log2(min(2.0 * reach, (up + down) * users + 2.0)))
     frequencies = width // 2 + 1
@@ -91,12 +90,14 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, do
         rise, fall = rate * np.expm1(1j * up * u) / users, rate * np.expm1(-1j * down * u) / users
         moved = counts[0] * rise + counts[1] * fall
         size = 0.5 * users * np.log1p(np.maximum(2.0 * moved.real + moved.real**2 + moved.imag**2, -1.0 + UNIT)).max()
-        if size < LOG_NOTHING and users >= 200:  # the target changes 1 + z by at most 2/n, and so the logarithm by 4
+        # the target changes the base 1 + z by at most 2/n, and so n ln|1 + z| by 4 if |1 + z| >= 1/2; if |1 + z| < 1/2,
+        # the term is below (0.51)^200 anyway
+        if size < LOG_NOTHING and users >= 200:
             missing += 2.0 * math.exp(LOG_NOTHING + 5.0)
             continue
         for kind, own in (("up", rise), ("down", fall), ("none", 0.0)):
             series[kind][index] = weights @ _power(1.0 + (moved + own), users)
-    # back to probabilities; label x becomes the noisy label x with 1 - α, and each other class with α'
+    # back to probabilities; label x becomes the noisy label x with probability 1 - α, any other class with α'
     laws = {kind: np.fft.irfft(np.conj(values), width) for kind, values in series.items()}
     true, rest = 1.0 - flip_prob, (classes - 2) * flipped
     first = true * laws["up"] + flipped * laws["down"] + rest * laws["none"]

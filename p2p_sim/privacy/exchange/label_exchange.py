@@ -129,7 +129,7 @@ class LabelExchange(OneCluster):
     @property
     def basis(self) -> str:
         """In words, how the bounds of this cluster are computed, for reports."""
-        return "exact, over all data sets" if self.setting.tabulated else "certified over all data sets"
+        return "exact, over all data sets" if self.setting.searched_in_full else "certified over all data sets"
 
     def privacy_loss_pmfs(self, ones: int) -> ViewLaws:
         """The laws of what the learner sees under either label of the target, in one data set.
@@ -157,8 +157,8 @@ class LabelExchange(OneCluster):
     def attained_pair(self) -> AttainedPair | None:
         """The laws of (t submissions, ones among them) if all others hold label 0, for lower bounds of compositions.
 
-        None above `LARGEST_PAIR` submissions, and for α = 0. Neighbouring values of t form a block: the learner is
-        taken to see only as many submissions as the smallest t of the block.
+        None above `LARGEST_PAIR` submissions, and for α = 0. Neighbouring values of t form a block: of more submissions
+        than the smallest t of the block the learner is assumed to see only so many.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:

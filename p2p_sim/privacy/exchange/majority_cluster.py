@@ -1,9 +1,9 @@
 """The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
 
 A data set is m, how many of the other S - 1 users hold label 1; m up to half suffices. δ of any m is a lower bound. For
-the upper bound tell the learner the noisy bits of b others: we *reveal* b bits, and choose whose. So for every data set
-from m' to m' + b an exchange remains in which m' of the other S - 1 - b hold label 1. A *kernel* gives the probability
-that a submission is a 1. One `dominating_kernel`, p̃, dominates the kernels of all these exchanges:
+the upper bound *reveal* the noisy bits of b others to the learner: for m = m'..m'+b, of m - m' users with label 1 and
+of b - (m - m') with label 0. Then an exchange remains in which m' of the other S - 1 - b hold label 1. A *kernel* gives
+the probability that a submission is a 1. One `dominating_kernel`, p̃, dominates the kernels of all these exchanges:
 
     max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
 
@@ -28,7 +28,7 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, SmoothKernel, domin
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 ROOM = 0.016
-"""Relative increase of ε above the ε of the worst data set, so that fewer data sets need an evaluation."""
+"""In large clusters, relative increase of ε above that of the worst data set, so that fewer need an evaluation."""
 EXHAUSTIVE = 256
 """Largest number of sources for which every data set is evaluated."""
 _BATCH = 24
@@ -40,7 +40,7 @@ _WIDEST = 0.05
 _SMALLEST = 2000
 """The bits of at least one in this many sources are revealed, so that at most this many data sets are evaluated."""
 _COARSE = 0.25
-"""Share by which δ may change among numbers of submissions that are summed as one, for upper bounds with room."""
+"""`change` of `DeltaEvaluator` for blocks with revealed bits, whose upper bound of δ need not be sharp."""
 
 
 class BlockEvaluator(DeltaEvaluator):
@@ -53,8 +53,8 @@ class BlockEvaluator(DeltaEvaluator):
 class DataSetBlock:
     """The data sets m = `first` to `last`, which are certified together.
 
-    ones: the m at which δ is evaluated: all of them, or the first alone if bits are revealed.
-    evaluator: computes δ at these. revealed: b, how many other users' noisy bits the learner is told.
+    ones: the m at which δ is evaluated: `first` to `last`, or `first` alone if bits are revealed.
+    evaluator: computes δ at these m. revealed: b, how many other users' noisy bits are revealed to the learner.
     smallest: whether no smaller block is tried if δ of this one is too large.
     """
 
@@ -83,7 +83,8 @@ class MajoritySources(Sources):
     Args:
         sources, flip_prob, trials, rate: as in `ClusterExchange`.
         kernel: gives the probability that a submission is a 1.
-        requests: most peers whom a submitter asks, to bound the probability that somebody asks the target; None: any.
+        requests: largest number of peers that a submitter asks, which bounds the probability that somebody asks the
+            target; None: no limit is known.
     """
 
     kernel: Kernel
@@ -125,8 +126,6 @@ class MajorityCluster(MajoritySources):
         exact = DeltaEvaluator(self, log_delta)
         worst = self._worst(exact, exact.cross([0], delta, 0.0, upper=False).above)
         lower = exact.cross([worst], delta, 0.0, upper=False).above
-        if math.isinf(lower):
-            return Bracket(local, local)
         upper = exact.cross([worst], delta, lower, upper=True).below
         if self.sources > EXHAUSTIVE:
             upper = min(local, upper * (1.0 + ROOM))
@@ -211,7 +210,7 @@ class MajorityCluster(MajoritySources):
         """Whether all data sets up to half are certified, block by block; False if a smallest block is not.
 
         Args:
-            log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller block is tried.
+            log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
             share: the V (see the module) that blocks need, as a share of the smallest V of a data set.
         """
         # all data sets before `first` are certified; `trust` is the part of the `revealable` bits that is tried as b

@@ -90,8 +90,8 @@ class PluralityExchange(ShuffledLabels):
     """Privacy of one user's label among K classes where users submit the plurality of peers' noisy labels.
 
     What the learner sees can be computed from all noisy labels, shuffled: peers are drawn uniformly, and a coin breaks
-    ties. So the bound for shuffled labels holds, at most ε₀, for any numbers of peers and of submissions and for any
-    sampling rate.
+    ties. So the bound for shuffled labels, which is at most ε₀, holds for any numbers of peers and of submissions and
+    for any sampling rate.
     """
 
     requires = PLURALITY
@@ -99,10 +99,10 @@ class PluralityExchange(ShuffledLabels):
 
 
 def peer_weights(peers: Peers) -> PeerWeights:
-    """`peers` as (k, probability) pairs, k ascending, without those of probability 0.
+    """`peers` as (k, probability) pairs, k ascending, without pairs of probability 0.
 
     Raises:
-        ValueError: some k is even or too large, a probability lies outside [0, 1], or they do not sum to one.
+        ValueError: some k is even or too large, a probability lies outside [0, 1], or their sum is not 1.
     """
     pairs = ((peers, 1.0),) if isinstance(peers, int) else tuple(dict(peers).items())
     for k, weight in pairs:

@@ -15,18 +15,18 @@ many users' bits the submissions depend on: those of k t peers.
 **One fact needs a linear g:** a submission fetched from a source whose bit is revealed can be told apart, and leaves a
 smaller exchange. For other g, the following comparison replaces this fact:
 
-*Comparison.* Let X be log-concave, and let submissions be ones with probability p(x), or p̃(x), both increasing. If
+*Comparison.* Let X be log-concave, and let a submission be a 1 with probability p(x), or p̃(x), both increasing. If
 
     p̃(x+1)/p̃(x) >= p(x+1)/p(x)   and   (1-p̃(x+1))/(1-p̃(x)) <= (1-p(x+1))/(1-p(x))   for all x,
 
 then δ(ε) of p is at most that of p̃, at every ε and t, in both directions. *Proof.* For x₁ < x₂ both inequalities hold
 of x₂ against x₁, too. So p(x) = a + c p̃(x) at these two points with c > 0, a >= 0 and a + c <= 1: each submission of p
-is a randomised one of p̃. A test "fewer than k ones" of p with power F(x) is therefore no better, between x₁ and x₂,
-than the test of p̃ (randomised at its threshold, by Neyman and Pearson the best one) that has the same power at one of
-the two. Now δ is the largest of Σ_x ψ(x) F(x) over tests, ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1], which changes its
-sign once, from + to -, since X is log-concave. Let x* be the last x with ψ(x) >= 0, and take the test of p̃ whose power
-at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*. So the sum is at least as large.
-In the other direction the signs of ψ and the events are swapped.
+is a post-processing of one of p̃. A test "fewer than k ones" of p with power F(x) is therefore no better, between x₁
+and x₂, than the threshold test of p̃ (randomised; by Neyman and Pearson the best test) with the same power at one of
+these two points. Now δ is the largest of Σ_x ψ(x) F(x) over tests, ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1], which
+changes its sign once, from + to -, since X is log-concave. Let x* be the last x with ψ(x) >= 0, and take the test of p̃
+whose power at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*. So the sum is at
+least as large. In the other direction the signs of ψ and the events are swapped.
 
 *Revealed bits.* Let the noisy bits of b of S sources be revealed, r of them ones: a submission is a one with
 probability g((r + x)/S), x the ones among the rest. `dominating_kernel` passes the comparison with r = 0..b at once. If
@@ -59,7 +59,7 @@ class Shares(NamedTuple):
 class Kernel(ABC):
     """The probability that a submission is a 1, as a function of how many of the sources' noisy labels are 1.
 
-    requests: most peers whose labels a submission depends on; None if unknown or if the kernel is no choice of peers.
+    requests: largest number of peers whose labels a submission depends on; None if unknown, or without peers.
     error: relative error of the kernel's values.
     """
 
@@ -167,11 +167,11 @@ def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int
     middle = count // 2
     value = centre = float(share[middle] / (share[middle] + rest[middle + revealed]))
     above, below = [], []
-    # upwards p̃ grows by `rise`, or 1-p̃ falls by `fall` if that asks for more; 4u for rounding
+    # upwards p̃ is multiplied by `rise`, or 1-p̃ by `fall`, whichever gives the larger p̃; 4u for rounding
     for more, less in zip(rise[middle:].tolist(), fall[middle:].tolist(), strict=True):
         value = max(value * more, 1.0 - (1.0 - value) * less + 4.0 * UNIT)
         above.append(value)
-    # downwards the other way round
+    # downwards p̃ is divided by `rise`, or 1-p̃ by `fall`, whichever gives the smaller p̃
     value = centre
     for more, less in zip(rise[:middle][::-1].tolist(), fall[:middle][::-1].tolist(), strict=True):
         value = min(value / more, 1.0 - (1.0 - value) / less - 4.0 * UNIT)

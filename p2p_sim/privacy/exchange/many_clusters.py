@@ -1,12 +1,13 @@
 """Upper bounds of δ that hold for many clusters at once, from the smallest of them.
 
-The smallest cluster has S users. In a larger cluster, of n users, tell the learner the noisy bits of all but S users,
-and which submissions carry these bits. What remains is the exchange of the smallest cluster with another number of
-submissions, t ~ Bin(n, θS/n). So δ is at most Σ_t Pr[t] δ_t, where δ_t is the largest δ over data sets for t
+The smallest cluster has S users. In a larger cluster, of n users, reveal to the learner the noisy bits of all but S
+users, and which submissions carry these bits. What remains is the exchange of the smallest cluster with another number
+of submissions, t ~ Bin(n, θS/n). So δ is at most Σ_t Pr[t] δ_t, where δ_t is the largest δ over data sets for t
 submissions from S sources (users whose noisy bits submissions may carry). One table of δ_t serves all θ and sizes.
 
-Where the table is too large, clusters of similar sizes form a group. δ_t does not decrease in t. So the exchange of the
-group's smallest cluster with t ~ Bin(n, θ), n and θ the largest in the group, has a δ at least that of each cluster.
+Where the table is too large, clusters of similar sizes form a group. δ_t does not decrease in t, as dropping a
+submission is post-processing. So the exchange of the group's smallest cluster with t ~ Bin(n, θ), n and θ the largest
+in the group, has a δ at least that of each cluster.
 """
 
 import math
@@ -118,8 +119,7 @@ def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -
 def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
     """Tables of what the learner may see for t = 1..most submissions: rows sorted by t, a column for each m up to half.
 
-    m is how many others hold label 1. In place of weights, `lower` holds t - 1, by which rows are grouped, and `upper`
-    is 1.
+    m is how many others hold label 1. In place of weights, `lower` is t - 1, which groups the rows, and `upper` is 1.
     """
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
     index = np.arange(most, dtype=np.float64)

@@ -228,14 +228,16 @@ class Coalition(Accountant):
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of the coalition's largest δ(ε) of any data set, averaged over whether a member asked the target."""
+        """Bounds of the coalition's δ(ε), the largest over all data sets.
+
+        It is the mean of two parts: a member asked the target, or no member did.
+        """
         check_epsilon(epsilon)
         e = self.exchange
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        # with probability `met` a member knows the target's noisy label; δ is at most `direct`, its value if owners of
-        # labels are known
+        # with probability `met` a member knows the target's noisy label, and then δ is `direct`, which δ never exceeds
         met = self._met
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
         lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
@@ -306,7 +308,7 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """How large δ(ε) given that no member asked the target may be so that `delta` holds; rounded to the safe side.
+        """The largest δ(ε), given that no member asked the target, with which `delta` holds; rounded to the safe side.
 
         upper: whether the result is for the upper bound of ε, else for the lower bound.
         """

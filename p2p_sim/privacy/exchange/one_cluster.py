@@ -1,23 +1,27 @@
 """The learner's δ and ε in one cluster, bracketed over all data sets.
 
 The S sources are the users whose noisy bits submissions carry, the target among them. A data set is given by m (`ones`
-in the code): how many of the other S - 1 hold label 1. Only m up to half of S - 1 matters: swapping the two labels maps
-larger m onto smaller m. m = 0 is evaluated first, and nearly always has the largest δ.
+in the code): how many of the other S - 1 hold label 1. δ is the larger one of both directions, label 0 against 1 and
+1 against 0. Swapping the labels maps m to S - 1 - m and swaps the directions. So only m up to half of S - 1 matters.
+m = 0 is evaluated first, and nearly always has the largest δ.
 
-**The covering argument.** Tell the learner the noisy bits of b other users, and which submissions carry these bits: we
-*reveal* b bits. Her δ does not fall, as she knows more. What remains is an exchange among S - b sources in which m' of
-the other S - 1 - b users hold label 1, with t ~ Bin(trials, rate (S-b)/S) submissions. We choose whose bits are
-revealed. So one m' serves every data set from m' to m' + b:
+**The covering argument.** Let δ_{S,m} be the δ of S sources at m, with t ~ Bin(trials, rate) submissions. *Reveal* the
+noisy bits of b other users to the learner, and which submissions carry these bits. δ does not fall, since she may
+ignore this. What remains is an exchange among S - b sources with t ~ Bin(trials, rate (S-b)/S), whose δ at m' is
+δ_{S-b,m'}. For m = m'..m'+b, reveal m - m' users with label 1 and b - (m - m') with label 0: m' others with label 1
+remain. So
 
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
-So one evaluation at m' certifies (ε, δ) for a `CoverBlock` of b + 1 data sets (`check`). All data sets are certified
-if blocks reach from m = 1 to half (`_cover`). `CoverPlan` proposes b by a heuristic; what is certified does not depend
-on it. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of `Sources.variances`. V grows
-with m up to half: the larger m, the more bits may be revealed before V falls to that of m = 0.
+One evaluation at m' certifies (ε, δ) for b + 1 data sets. A `CoverBlock` has one or more such m', at most 1 + b apart.
+All data sets are certified if m = 0 is, and if blocks reach from m = 1 to half without a gap (`_cover`). If ε is raised
+on the way, earlier blocks remain certified, since δ(ε) falls. `CoverPlan` proposes blocks by a heuristic. Any block
+that passes `_require_valid` may be used, so that the plan decides only how long this takes and how tight it is. The
+heuristic compares data sets by their V: ln δ is about -ε² V/2 (see `cover_plan`).
 
-Above `EXHAUSTIVE` sources this may take too many evaluations. Then at least b = `ClusterExchange.revealed` bits are
-revealed for every data set, m = 0 included. Revealing b bits raises ε by a factor of about 1 + b/(2S).
+With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. `epsilon`
+first raises ε by one of `_ROOM`, so that more bits may be revealed. If the limit is reached, at least
+b = `least_revealed` bits are revealed for every data set, m = 0 included.
 """
 
 import math
@@ -28,39 +32,16 @@ from typing import NamedTuple
 from p2p_sim.privacy.binomial_windows import NARROW, share_of
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.exchange.delta_evaluator import TABULATED, DeltaEvaluator, Sources, rough_log_delta
+from p2p_sim.privacy.exchange.cover_plan import ZEROS, CoverBlock, CoverPlan
+from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, rough_log_delta
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
 """Largest number of sources for which all data sets are searched for the worst, however many evaluations this takes."""
-_EXPECTED = TABULATED
-"""Largest number of expected submissions for which the bounds of ε are those of the worst data set."""
+_EXPECTED = 4096
+"""Largest number of expected submissions for which all data sets are searched, however many evaluations this takes."""
 _ROOM = (0.004, 0.001, 0.0003)
-"""Relative increases of the ε of m = 0 that are tried in larger clusters, so that fewer data sets need evaluation."""
-_LOOKS = 24
-"""In larger clusters blocks with b from 0 up are tried if fewer evaluations are expected; twice as many are allowed."""
-_BATCH = 24
-"""Largest number of data sets that are evaluated together."""
-_WORTH = 12
-"""Bits are revealed only if b exceeds this or 3% of the sources; else data sets are evaluated together."""
-
-
-@dataclass(frozen=True)
-class CoverBlock:
-    """Data sets that are certified together: m to m + `revealed` for each m in `ones`.
-
-    ones: numbers m of others with label 1 at which δ is evaluated; they are 1 + `revealed` apart.
-    revealed: b, how many other users' noisy bits the learner is told.
-    change: as in `DeltaEvaluator`: `NARROW` for reported figures; larger for a *quick look*, a coarser upper bound.
-    """
-
-    ones: range
-    revealed: int
-    change: float = NARROW
-
-
-ZEROS = CoverBlock(range(1), 0)
-"""The data set in which all others hold label 0."""
+"""Relative increases of the ε of m = 0 that are tried where evaluations are limited, so that fewer are needed."""
 
 
 class PrivacyTarget(NamedTuple):
@@ -71,7 +52,7 @@ class PrivacyTarget(NamedTuple):
 
 
 Include = Callable[[CoverBlock], bool]
-"""Whether a block whose `change` is `NARROW` is certified; may raise ε or δ of the targets until they hold."""
+"""Whether a block that is no quick look is certified. Some raise ε or δ of the targets until it is, and return True."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +65,7 @@ class ClusterExchange(Sources):
         trials, rate: the number t of submissions that carry a source's noisy bit is Bin(trials, rate).
 
     With α = 0, δ(ε) is for every ε the probability that somebody submits the target's label. No data set exceeds it,
-    even if the learner is told whose label each submission carries. m = 0 attains it: a submitted 1 is the target's.
+    even if the learner knows whose label each submission carries. m = 0 attains it: a submitted 1 is the target's.
     """
 
     def delta(self, epsilon: float) -> Bracket:
@@ -104,12 +85,12 @@ class ClusterExchange(Sources):
         lower, targets = [0.0] * len(inside), zero.copy()
 
         def include(block: CoverBlock) -> bool:
-            """Raise δ of each target to the block's; never refuses."""
+            """Raise δ of each target to the block's, which certifies the block."""
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
             for index, (epsilon, upper) in enumerate(targets):
                 delta = evaluator.deltas(views, epsilon)
-                # a lower bound counts only if no bits are revealed
+                # δ with revealed bits may exceed the true δ, so that its lower bound does not count
                 lower[index] = lower[index] if block.revealed else max(lower[index], delta.lower)
                 targets[index] = PrivacyTarget(epsilon, max(upper, delta.upper))
             return True
@@ -117,9 +98,10 @@ class ClusterExchange(Sources):
         # δ of m = 0, raised where another data set has a larger δ
         include(ZEROS)
         if not self._cover(targets, log_delta, include):
+            # the limit was reached: anew, with `least_revealed` bits revealed everywhere
             targets[:] = zero
             include(self._zeros_revealed)
-            self._cover(targets, log_delta, include, least=self.revealed, limited=False)
+            self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
         brackets = {e: outward(attained, upper) for attained, (e, upper) in zip(lower, targets, strict=True)}
         return [brackets.get(e, Bracket(0.0, 0.0)) for e in epsilons]
 
@@ -143,18 +125,16 @@ class ClusterExchange(Sources):
         log_delta = math.log(delta)
         evaluator = DeltaEvaluator(self, log_delta)
         lower = evaluator.cross(ZEROS.ones, delta, 0.0, upper=False).above
-        if math.isinf(lower):
-            return Bracket(local, local)
         upper = evaluator.cross(ZEROS.ones, delta, lower, upper=True).below
-        # in large clusters raise ε by `room`, so that the other data sets may have a V smaller by (1 + room)²
-        share = 1.0
-        if not self.tabulated:
+        # where evaluations are limited raise ε by `room`: then V of the other data sets may be smaller by (1 + room)²
+        variance_share = 1.0
+        if not self.searched_in_full:
             room = self._room(upper, delta)
-            upper, share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
+            upper, variance_share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
         targets = [PrivacyTarget(upper, delta)]
 
         def include(block: CoverBlock) -> bool:
-            """Raise ε of the target to the block's; never refuses."""
+            """Raise ε of the target to the block's, which certifies the block."""
             nonlocal lower
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
             raised = evaluator.cross(block.ones, delta, upper, upper=True).below
@@ -165,16 +145,17 @@ class ClusterExchange(Sources):
             return True
 
         # ε is raised where another data set has a larger ε
-        if not self._cover(targets, log_delta, include, share=share):
+        if not self._cover(targets, log_delta, include, variance_share=variance_share):
+            # the limit was reached: anew, with `least_revealed` bits revealed everywhere
             targets[0] = PrivacyTarget(lower, delta)
             include(self._zeros_revealed)
-            self._cover(targets, log_delta, include, least=self.revealed, limited=False)
+            self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
         return Bracket(min(lower, local), min(targets[0].epsilon, local))
 
     def satisfies(self, epsilon: float, delta: float, cut_for: float | None = None) -> bool:
         """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified.
 
-        cut_for: ln of the δ for which sums are truncated; None: ln `delta`. One value for many calls reuses tables.
+        cut_for: ln of the δ for which sums are truncated; None: ln `delta`. Calls with equal `cut_for` share tables.
         """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or delta >= 1.0:
@@ -186,19 +167,19 @@ class ClusterExchange(Sources):
         def include(block: CoverBlock) -> bool:
             return self.check(block, log_delta, targets)
 
-        # a rough δ of m = 0 shows how much smaller V of the other data sets may be: ln δ is about -ε² V/2
-        largest = DeltaEvaluator(self, log_delta, 0.5).at(0, epsilon).upper
-        if largest > delta and not include(ZEROS):
+        # a rough δ of m = 0 certifies m = 0 if it is small, and shows the V needed, as ln δ is about -ε² V/2
+        rough = DeltaEvaluator(self, log_delta, 0.5).at(0, epsilon).upper
+        if rough > delta and not include(ZEROS):
             return False
-        share = log_delta / min(log_delta, math.log(largest)) if largest > 0.0 else 0.0
-        if self._cover(targets, log_delta, include, share=share):
+        variance_share = log_delta / min(log_delta, math.log(rough)) if rough > 0.0 else 0.0
+        if self._cover(targets, log_delta, include, variance_share=variance_share):
             return True
-        # in larger clusters try once more, with enough bits revealed that few evaluations are needed
-        fewer = not self.tabulated and include(self._zeros_revealed)
-        return fewer and self._cover(targets, log_delta, include, least=self.revealed, limited=False)
+        # where evaluations are limited try once more, with enough bits revealed that few evaluations are needed
+        fewer = not self.searched_in_full and include(self._zeros_revealed)
+        return fewer and self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
 
     def check(self, block: CoverBlock, log_delta: float, targets: Sequence[PrivacyTarget]) -> bool:
-        """Whether δ is certified at the ε of every target, for all data sets of a block; changes nothing."""
+        """Whether the block's data sets satisfy (ε, δ) for every target as it is; no target is raised."""
         evaluator = self._evaluator(block, log_delta)
         if len(block.ones) > 1 and not evaluator.direct:
             return False  # the views would be those of the first data set alone
@@ -206,17 +187,20 @@ class ClusterExchange(Sources):
         return all(evaluator.bounds(views, target.epsilon, (True,))[0].max() <= target.delta for target in targets)
 
     @property
-    def tabulated(self) -> bool:
-        """Whether the bounds of ε are those of the worst data set, at any cost of time, since the cluster is small."""
+    def searched_in_full(self) -> bool:
+        """Whether the cluster is so small that all data sets are searched, however many evaluations this takes."""
         return self.sources <= EXHAUSTIVE and self.trials * self.rate <= _EXPECTED
 
     @property
-    def revealed(self) -> int:
-        """The smallest b of a block in the last attempt at a large cluster: 1% of the sources, 2% above 20,000."""
+    def least_revealed(self) -> int:
+        """The smallest b of a block in the last attempt where evaluations are limited: 1% of S, 2% for S above 20,000.
+
+        It is 0 for S < 100. With so few data sets, the last attempt is the first one without its limit.
+        """
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def _room(self, epsilon: float, delta: float) -> float:
-        """The relative increase of ε, from `_ROOM` or 0, that is smaller than revealing `revealed` bits would cause."""
+        """The largest of `_ROOM` that raises ε of m = 0 by less than revealing `least_revealed` bits; else 0."""
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
         for room in _ROOM:
@@ -227,13 +211,14 @@ class ClusterExchange(Sources):
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """The block that is evaluated at m = 0 with b = `revealed` and so certifies m = 0 to b."""
-        return CoverBlock(ZEROS.ones, self.revealed)
+        """The block that is evaluated at m = 0 with b = `least_revealed` and so certifies m = 0 to b."""
+        return CoverBlock(ZEROS.ones, self.least_revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
         """The evaluator of δ in the exchange that remains when a block's b bits are revealed; the rate is rounded up.
 
-        A quick look keeps a rate of 1: this does not lower δ, and t has a single value.
+        A quick look keeps a rate of 1. Then t has a single value, and δ is no lower, as dropping submissions is
+        post-processing.
         """
         remaining, rate = self.sources - block.revealed, self.rate
         if rate < 1.0 or block.change == NARROW:
@@ -247,25 +232,27 @@ class ClusterExchange(Sources):
         include: Include,
         *,
         least: int = 0,
-        share: float = 1.0,
+        variance_share: float = 1.0,
         limited: bool = True,
     ) -> bool:
         """Whether all data sets from m = 1 + `least` to half are certified, block by block; False also if it gives up.
 
         Args:
             targets: what quick looks are checked against; `include` may raise them.
-            least: smallest b of a block. share: the V that blocks need, as a share of that of m = 0.
-            limited: whether to give up after `CoverPlan.most_looks` evaluations in a large cluster. False in the last
-                attempt: `epsilon` and `profile` then report their figure whatever the result.
+            least: smallest b of a block. variance_share: the V that blocks need, as a share of that of m = 0.
+            limited: whether to give up after `CoverPlan.most_looks` evaluations, unless `searched_in_full`. If False,
+                the result for `epsilon` and `profile` is True, since their `include` certifies every block.
         """
-        half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * share
+        half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
-        most = plan.most_looks(half) if limited and not self.tabulated else math.inf
-        # all data sets before `first` are certified
+        most = plan.most_looks(half) if limited and not self.searched_in_full else math.inf
+        # all data sets before `first` are certified; 0.6, 1.3 and 2 below affect speed only
         first, trust, looks = 1 + least, 0.6, 0
         while first <= half and looks < most:
             looks += 1
             blocks = plan.blocks(first, trust)
+            for block in blocks:
+                self._require_valid(block, log_delta)
             certified = next(
                 (b for b in blocks if (self.check(b, log_delta, targets) if b.change > NARROW else include(b))), None
             )
@@ -278,69 +265,17 @@ class ClusterExchange(Sources):
                 return False
         return first > half
 
+    def _require_valid(self, block: CoverBlock, log_delta: float) -> None:
+        """Raise an error unless δ at the m of a block bounds δ of all m from the first of them to the last plus b.
+
+        Neighbouring m are at most 1 + b apart, and m + b is at most S - 1. Several m need tables, since tails are those
+        of the first m alone (`check` itself refuses a quick look at several m without tables).
+        """
+        ones, revealed = block.ones, block.revealed
+        fits = ones[0] >= 0 and 1 <= ones.step <= 1 + revealed and ones[-1] + revealed < self.sources
+        if not fits or (len(ones) > 1 and block.change <= NARROW and not self._evaluator(block, log_delta).direct):
+            raise ValueError(f"{block}: does not certify every data set from the first to the last")
+
     def _log_delta(self, epsilon: float) -> float:
         """ln of a rough δ(ε) of m = 0, for which sums may be truncated."""
         return rough_log_delta(lambda guess: DeltaEvaluator(self, guess).at(0, epsilon).lower)
-
-
-@dataclass(frozen=True)
-class CoverPlan:
-    """Proposes blocks to certify: a heuristic that decides how many evaluations are needed and nothing else.
-
-    exchange: the exchange whose data sets are certified. exact: the evaluator of blocks with b = `least` that are no
-    quick look. least: smallest b. needed: the V at which δ is about the target δ.
-    """
-
-    exchange: Sources
-    exact: DeltaEvaluator
-    least: int
-    needed: float
-
-    def blocks(self, first: int, trust: float) -> list[CoverBlock]:
-        """One or two blocks that cover the same data sets, the quicker first; the caller tries them in this order.
-
-        Args:
-            first: smallest m that is not certified yet. trust: share of the `revealable` bits that is revealed.
-        """
-        exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
-        # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target
-        few = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
-        revealed = int(trust * self.revealable(first))
-        if revealed > few:
-            revealed = min(revealed, half - first)
-            # revealing changes ln δ by a share of about b/S; let blocks of submissions change it about as much
-            change = min(max(1.2 * NARROW, -0.4 * self.exact.log_delta * revealed / exchange.sources), 1.0)
-            return [CoverBlock(range(first, first + 1), revealed, change)]
-        # else evaluate data sets together whose laws of X overlap: within 6 standard deviations of the flips
-        apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
-        flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
-        overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
-        batch = max(1, int(min(_BATCH, overlap)))
-        # as far as the m from which revealing is faster; a single m where δ is not computed from tables
-        count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
-        block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
-        # where V is larger than needed, try a quick look first: ln δ has room for a share of 1 - needed/V
-        larger = exchange.sources * sum(exchange.variances(first))
-        change = min(-0.4 * self.exact.log_delta * (1.0 - self.needed / larger), 1.0)
-        return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
-
-    def most_looks(self, half: int) -> int:
-        """Limit of evaluations for all m up to `half`: twice `_LOOKS`, or 0 if at least `_LOOKS` are expected."""
-        ones, expected = 1, 0
-        while ones <= half and expected < _LOOKS:
-            ones += 1 + max(0, int(0.7 * self.revealable(ones)))
-            expected += 1
-        return 2 * _LOOKS if expected < _LOOKS else 0
-
-    def revealable(self, ones: int) -> float:
-        """Estimate of how many noisy bits may be revealed before V (see the module) of m = `ones` is `needed`."""
-        exchange = self.exchange
-        if not 0.0 < self.needed < 1e150:
-            return 0.0
-        drawn, flipped = exchange.variances(ones)
-        if exchange.rate < 1.0:
-            return exchange.sources - self.needed / (drawn + flipped)
-        # t is fixed and does not change when bits are revealed: with s sources left, V = s (drawn s/S + flipped)
-        drawn /= exchange.sources
-        sources = (math.sqrt(flipped**2 + 4.0 * drawn * self.needed) - flipped) / (2.0 * drawn)
-        return exchange.sources - sources

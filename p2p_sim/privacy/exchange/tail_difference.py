@@ -1,15 +1,18 @@
 """δ as a difference of two tail probabilities at one cut-off, for large clusters, one data set at a time.
 
 Among t submissions k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
-X, the noisy ones among the others, is log-concave, and the binomial kernel is totally positive of order 2. So B(k)/A(k)
-increases in k. The event that gives δ is therefore "at most k* ones" (evidence of label 0) or "at least k* ones" (of
-label 1). Bisection finds the cut-off k*; the tails are sums over X of incomplete beta functions I.
+Let f be the law of X, the noisy ones among the others. A(k) = Σ_x f(x) Bin(k; t, x/S), and B(k) has f(x-1) in place of
+f(x). So B(k)/A(k) is the mean of f(x-1)/f(x) given k under A. f is log-concave, so f(x-1)/f(x) increases in x. The
+binomial kernel is totally positive of order 2, so x given k increases stochastically in k. Hence B(k)/A(k) increases in
+k. The event that gives δ is therefore "at most k* ones" (evidence of label 0) or "at least k* ones" (of label 1).
+Bisection finds the cut-off k*; the tails are sums over X of incomplete beta functions I.
 
 Errors. Proved: the rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument of I. A tail of
 Bin(t, p) is computed from x, the smaller of p and 1-p, whose relative error is at most u. Let E be Bin(t, x)'s mean
 given the tail's event, of probability e^-s. Then d ln(e^-s)/d ln x = (E - t x)/(1-x), and t KL(E/t || x) <= s. So by
 Pinsker's inequality |E - t x| <= sqrt(s t/2), and the derivative is at most sqrt(2 s t) <= 40 sqrt(t) for s <= 800.
-Measured: SciPy's error of I at given arguments, and the error of ln B(k)/A(k).
+Measured: SciPy's error of I at given arguments, and the effect of errors of ln B(k)/A(k) (`MISPLACED`). Checked at each
+cut-off of a reported figure: the quadrature that finds the cut-off (`_AGREED`).
 """
 
 import math
@@ -25,20 +28,22 @@ from p2p_sim.privacy.exchange.tail_quadrature import TailPair, TailQuadrature
 from p2p_sim.privacy.randomized_response import Coefficients
 
 NODES = 6
-"""Nodes of the quadrature per standard deviation of X given (t, k); the quadrature's error is far below rounding."""
+"""Nodes of the quadrature per standard deviation of X given (t, k). For a Gaussian X the relative error is e^-700."""
 BETAINC_ERROR = 3e-12
 """Relative error that is allowed for in the incomplete beta function (largest seen: 5e-13)."""
 MISPLACED = 1e-12
-"""Relative error of δ's two terms that is allowed for because rounding of ln B(k)/A(k) may misplace the cut-off k*.
+"""Relative error of δ's two terms that is allowed for because an error of ln B(k)/A(k) may misplace the cut-off k*.
 
-The terms k between the misplaced and the right cut-off change δ by less than the error of the logarithm (largest seen:
-2e-15) times their probability."""
+A term k between the misplaced and the right cut-off changes δ by less than the error of the logarithm times the term's
+probability. The error grows with t (largest seen: 1e-11, at t = 8e6), but each term's share of the tail falls. At
+23,093 random cut-offs with t up to 1e7 the product was at most 2.9e-13 of the tail."""
 _SMALLEST = 2.0**-1022
 """Absolute error that is allowed for where an incomplete beta function underflows: SciPy may then return 0."""
 _AGREED = 1e-12
 """If two quadratures differ by at most this in ln B(k)/A(k), the cut-off counts as the cut-off of the full sum.
 
-The nodes of one quadrature lie between the nodes of the other, so that their errors have opposite signs."""
+The nodes of one lie between the nodes of the other, so that their leading errors mostly have opposite signs. Measured,
+not proved: at 18,839 random cut-offs where the two agreed, the full sum differed by at most 1.1e-12."""
 _NEVER = -1e30
 """Stands for the logarithm of 0."""
 
@@ -48,7 +53,8 @@ class CutOffViews:
     """What the learner may see in one data set, as sums over W values of X that give the tails A and B at any cut-off.
 
     weights: (W,) Pr[X]. share: X/S and (X + 1)/S, merged to (W + 1,) if X takes consecutive values, else (2W,).
-    rest: 1 - share. nodes: locate a cut-off; check, full: confirm the cut-off where figures are reported.
+    rest: 1 - share. nodes: the quadrature that finds a cut-off. check: one that confirms it. full: the sum over every
+        X, used if the two disagree. Both are None where none is needed.
     submissions: the numbers t, with their weights. few: points at which tails are summed; None: at the W values of X.
     slack: relative error of a tail. tiny: its absolute error by underflow.
     missed: bound on the probability of what the truncated law of X leaves out; widens both bounds of δ.
@@ -71,8 +77,8 @@ class CutOffViews:
         """What the learner may see in the data set with the other users `world`.
 
         Args:
-            quadrature: sum over every h-th X only (trapezoid rule): faster, for searching, not for reporting. Otherwise
-                a second quadrature checks each cut-off, and where they disagree the full sum finds the cut-off.
+            quadrature: sum over every h-th X only (trapezoid rule): faster, for searching, not for reporting. If False,
+                a second quadrature checks each cut-off, and where the two disagree the full sum finds the cut-off.
         """
         # all values of X, and the relative error of a sum over them
         law = world.noisy_ones(submissions.log_tail)
@@ -89,7 +95,7 @@ class CutOffViews:
         step = max(1, int(width / NODES))
         chosen = slice(step // 2, len(weights), step)
         nodes = _Nodes.of(step * weights[chosen], noisy[:-1][chosen], world)
-        # where tails are summed: at few points, at every h-th X, or at every X with two rules that check the cut-offs
+        # tails are summed at few points, at every h-th X, or at every X; two quadratures must agree on the cut-offs
         missed, tiny = 6.0 * tail_mass(submissions.log_tail), law.tiny * SUBNORMAL * len(weights) + _SMALLEST
         check, full, few = None, None, None
         if world.kernel is not None and not quadrature:
@@ -129,6 +135,7 @@ class CutOffViews:
         keep, lose, relative_error = coefficients
         # "at least k ones" gains from the k on where B(k)/A(k) > lose/keep, "at most k" up to where it is < keep/lose
         threshold = math.log1p((lose - keep) / keep)
+        # added once: the exact probabilities of the t, between lower and upper weights, sum to 1
         missed = (keep + lose) * self.missed
         lower, upper = np.full((1, 2), -missed), np.full((1, 2), self.submissions.lost + missed)
         guesses: list[int | None] = [None, None]
@@ -159,15 +166,15 @@ class CutOffViews:
             return cut
         return self.full.first_above(t, threshold, cut)
 
-    def _tails(self, t: int, least: int, ones: bool) -> TailPair:
-        """Probabilities A and B of at least `least` ones, or zeros if not `ones`, among t submissions."""
+    def _tails(self, t: int, least: int, upper: bool) -> TailPair:
+        """Probabilities A and B of at least `least` ones (if `upper`) or zeros (if not) among t submissions."""
         if not 0 < least <= t:
             certain = float(least <= 0)
             return TailPair(certain, certain, 0.0)
         if self.few is not None:
             share, rest = self.few.points, 1.0 - self.few.points
-            return self.few.sums(upper_tail(t, least, share, rest) if ones else upper_tail(t, least, rest, share))
-        chance, rest = (self.share, self.rest) if ones else (self.rest, self.share)
+            return self.few.sums(upper_tail(t, least, share, rest) if upper else upper_tail(t, least, rest, share))
+        chance, rest = (self.share, self.rest) if upper else (self.rest, self.share)
         values = upper_tail(t, least, chance, rest)
         at, above = values[: len(self.weights)], values[-len(self.weights) :]
         return TailPair(float(self.weights @ at), float(self.weights @ above), 0.0)
@@ -187,7 +194,7 @@ class _Nodes:
     """A quadrature over X in logarithms, from which ln B(k)/A(k) is computed with little rounding.
 
     weights: ln of Pr[X] times the step. share, rest: ln of (X + 1/2)/S and ln of 1 - (X + 1/2)/S, common to A and B.
-    down: added to share and rest, gives A, which has X/S. up: added to share and rest, gives B, which has (X + 1)/S.
+    down: what is added to share and rest for A, which has X/S. up: the same for B, which has (X + 1)/S.
     """
 
     weights: Floats
@@ -211,7 +218,7 @@ class _Nodes:
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
-        """The quadrature if a submission is a 1 with any probability: `share` at X and `more` at X + 1.
+        """The quadrature for a kernel: a submission is a 1 with probability `share` at X, and `more` at X + 1.
 
         `rest` is 1 - `share`, `less` is 1 - `more`. Common to A and B are ln `more` and ln `rest`. A adds
         ln(share/more) for each one, B adds ln(less/rest) for each zero.
@@ -223,11 +230,11 @@ class _Nodes:
         return _Nodes(weights, np.log(more), np.log(rest), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
-        """ln B(k)/A(k): the log-likelihood ratio of k ones among t submissions, noisy bit 1 of the target against 0."""
+        """ln B(k)/A(k): the log-likelihood ratio of k ones among t submissions, the target's bit 1 against 0."""
         # the terms that A and B have in common, then the logarithms of the sums A and B
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
-        a, b = (both + (k * ones + (t - k) * zeros) for ones, zeros in (self.down, self.up))
+        a, b = (both + (k * one + (t - k) * zero) for one, zero in (self.down, self.up))
         top_a, top_b = float(a.max()), float(b.max())
         return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
 

@@ -51,7 +51,7 @@ _PRECISE, _SOON = 1e-6, 1e-4
 NEAR = 128
 """Largest number of a target's fetchers for which `sparse_neighbourhood` is used; with more, other bits average out."""
 CLOSELY = 32_768
-"""Up to so many users, each is bounded alone."""
+"""Largest number of users who are each bounded alone."""
 SAMPLED = 1_000
 """Number of users who are each bounded alone if there are more than `CLOSELY`."""
 MOST_FAR = 64
@@ -70,7 +70,7 @@ class BoundAndSample(NamedTuple):
 
 
 class UserPlaces(NamedTuple):
-    """Users of a fetch distribution, in classes of users with the same bound.
+    """Users of a fetch distribution, bounded one by one or together; users with equal bounds form a class.
 
     users: one user of each class that is bounded on its own, ascending. far: bounds that hold for all other classes.
     """
@@ -130,7 +130,7 @@ class FetchDistribution(Accountant):
         return _bounds_of(self, user).delta(epsilon)
 
     def epsilon(self, delta: float, among: NDArray[np.bool_] | None = None) -> PrivacyBound:
-        """Certified ε(δ) for the worst-placed user, at most ε₀; reported as ε₀ where it is within 1% of that.
+        """Certified ε(δ) for the worst-placed user, at most ε₀; reported as ε₀ where it is within 1% of ε₀.
 
         Args:
             delta: δ in (0, 1).
@@ -142,7 +142,7 @@ class FetchDistribution(Accountant):
         """The bound of `epsilon`; and, for more than `CLOSELY` users, the largest bound of a sample of them.
 
         Up to `CLOSELY` users, each is bounded alone. Of more, `SAMPLED` evenly spaced users are bounded alone; the
-        bound for all then rests on the three-point pairs and the direct exposure, which take few values over users.
+        bound for all then uses only the three-point pairs and the direct exposure, which are equal for many users.
 
         Args:
             delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except members.
@@ -182,7 +182,7 @@ class FetchDistribution(Accountant):
             if not bounds.holds(worst, delta):
                 worst = max(worst, bounds.epsilon(delta))
                 self._hint[:] = bounds.best_levels(worst)
-            if worst > _NEARLY * local:  # nobody can be worse off, and most overlays have such a user
+            if worst > _NEARLY * local:  # the largest ε can be hardly larger, and most overlays have such a user
                 return local
         return worst
 
@@ -225,8 +225,8 @@ class FetchDistribution(Accountant):
         """The users `among`, (n,) bool (None: all), split into those bounded one by one and those bounded together.
 
         After long random walks many users have many fetchers and differ little. One bound holds for all of them: that
-        of a target whose fetchers have the largest weights and rates of any of them, and the rows most likely to stray
-        (see `LevelBound`). A larger weight and a larger rate give a pair with a larger curve.
+        of a target whose fetchers have the largest weights and rates of the fetchers of any such user, and the rows
+        most likely to be stray (see `LevelBound`). A larger weight or rate gives a pair with a larger curve.
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]
@@ -252,10 +252,12 @@ class FetchDistribution(Accountant):
     def _tails(self) -> Tails:
         """Bounds on the probability that a user's p_i is below a level τ.
 
-        Bits that members fetched count as revealed: at worst those with the largest entries of the row.
+        Bits that members fetched count as revealed: at worst the bits with the largest entries of the row.
         """
         table = self._table
-        return Tails(table.hiding, self.flip_prob, np.array(SHARES) * self.flip_prob, without=table.members_labels)
+        return Tails(
+            table.hidden_weights, self.flip_prob, np.array(SHARES) * self.flip_prob, without=table.members_labels
+        )
 
     @cached_property
     def _moving(self) -> MovingTargets:
@@ -267,7 +269,7 @@ class FetchDistribution(Accountant):
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
         if table.public[target]:
             return UserBound(self.flip_prob, 1.0, ())
-        # Either a member fetched the target's bit, or what remains is what the others submit.
+        # Either a member fetched the target's bit, or only what the others submit is evidence.
         users, weights = table.fetchers(target)
         pooled = table.members[users]
         met = any_of(weights[pooled], np.ones(int(pooled.sum())), table.draws)
@@ -315,8 +317,8 @@ class FetchDistribution(Accountant):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of one user, built when first needed; the last few users' are cached.
+    """The bounds of one user, built when first needed; those of the last few users are cached.
 
-    The table does not hold them: they refer to the table, and the many tables would be freed late by such a cycle.
+    The table does not store them: they refer to the table, and such a cycle would delay the freeing of many tables.
     """
     return table._build(user)

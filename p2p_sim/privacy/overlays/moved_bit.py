@@ -1,31 +1,42 @@
 """A bound of δ(ε) for any fetch distribution, in which the others' bits and the submissions hide the target's bit.
 
 User i submits with probability θ_i, and then the noisy bit (noisy label) of user j with probability W_ij. The target is
-v. Given the other users' noisy bits b, let p_i = Σ_(j≠v) W_ij b_j. A submission of user i is 1 with probability p_i if
-v's noisy bit is 0 (the law Q0), and p_i + W_iv if v's bit is 1 (the law Q1). `docs/theorem.md` proves in five steps
-that for every data set
+v. Let p_i = Σ_(j≠v) W_ij b_j for the other users' noisy bits b, most of which remain hidden. A submission of user i is
+1 with probability p_i if v's noisy bit is 0 (the law Q0), and p_i + W_iv if v's bit is 1. `docs/theorem.md` proves in
+five steps that for every data set
 
-    δ(ε) <= c · ( strays(L) + missed + Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) )
+    δ(ε) <= keep · ( strays(L) + missed + (N+1)/H · Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) )
 
-for every L > 0 and every function M, in the worse direction and for the worst |C|. The steps define these terms.
+for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0, in the worse direction and for the worst |C|. The steps
+define these terms.
 
 1. *Known ones*, `DenseTable.known_ones`. A user's bit, if her label is 1, is 1 for sure with some probability, and
-   Bernoulli(α) else. Reveal which of the two. So a data set is a set C of users whose bits are known to be 1, at most
-   half of the hidden users, and all other bits are Bernoulli(α). The sizes |C| are split into ranges. In each range,
-   bits of users outside C are revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each
-   set of X users is equally likely.
-2. *A moved bit*, `MovedLaw`. If v's bit is 1, one more hidden bit, that of a user J, is set to 1 with probability M(X).
-   This makes the number of ones hide v's bit. Every M gives a bound, and dynamic programming picks one. S(x) is the
-   density, relative to Q0, of the data in which moving the bit led from x-1 ones to x.
+   Bernoulli(α) else. Reveal which of the two. So a data set is a set C of users whose bits are known to be 1, and all
+   other bits are Bernoulli(α). |C| <= N/2 is enough: else swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and
+   swaps the directions. (Rows may sum to 1 ± 1e-9, which is not charged: on even tables of 100 and 400 users this
+   changed δ by at most 1.2e-7 of itself, less than `SLACK` adds.) Bits that the learner knows may be 0 or 1 in any
+   case: they widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits of users outside C are
+   revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of X users is equally
+   likely.
+2. *A moved bit*, `MovedLaw`. Publish the H hidden bits, but change them first if v's bit is 1: with probability M(X),
+   one of the H-X zeros, uniformly chosen, is shown as 1. It belongs to a user J. Submissions still carry the true bits.
+   To forget what is published gives the learner's view, so that the divergence does not fall. The number of ones now
+   hides v's bit. Let Q1 be the law of published bits and submissions if v's bit is 1. Where x ones are published, the
+   density of Q1 relative to Q0 is (1-M(x)) Λ_v + S(x) · the mean of Λ_J over the ones J, with
+   S(x) = M(x-1) Pr[X = x-1] / Pr[X = x] (`MovedLaw`).
+   Λ_v and Λ_J are likelihood ratios of the submissions: 1 with probability p_i + W_iv and p_i + W_iv - W_iJ against
+   p_i, where p_i is computed from the published bits. By joint convexity J may be revealed, under Q0 (and if no bit
+   was moved) a uniform draw from the published ones. So given x, J is uniform among the H users under either law.
+   Dynamic programming picks M.
 3. *Bands*, `DenseTable.bands`. Given X = x, low <= p_i <= high for all users but the *strays*, whose probability is at
    most 2e^-L each.
-4. *Slots*, `moved_bit_slots.Slots`. Λ_main and Λ_side are the likelihood ratios of the submissions under Q1 to those
-   under Q0, given X and a band: Λ_main if no bit was moved, Λ_side if one was. The law of each is kept on a grid. J
-   is one of H users, but is averaged over all N+1 columns, which multiplies the bound by (N+1)/H at most.
-5. *The flip of the target*, `symmetric_pairs.amplified_delta`: c = 1-α-αe^ε, r = ((1-α)e^ε - α)/c.
+4. *Slots*, `moved_bit_slots.Slots`. Λ_main and Λ_side, which are independent, replace Λ_v and Λ_J for all p_i of a
+   band. The law of each is kept on a grid. J is one of H users, but the code averages over all N+1 columns. HS_r given
+   J is never negative, so its mean over the H users is at most (N+1)/H times this average.
+5. *The flip of the target*, `symmetric_pairs.amplified_delta`: keep = 1-α-αe^ε, r = ((1-α)e^ε - α)/keep.
 
 `MovedBit` puts the steps together. `moved_bit_targets` searches for the best L, and for the worst |C| and direction.
-In the code `up` means HS_r(Q1 || Q0), and not `up` HS_r(Q0 || Q1); `move_chances` is M, `stay` 1-M, and `moved` S.
+In the code `up` means HS_r(Q1 || Q0), not `up` HS_r(Q0 || Q1); M is `move_chances`, S `moved_density`, L `exponent`.
 """
 
 import math
@@ -47,7 +58,7 @@ _EVEN = 1e-12
 _CHANCES = 24
 """Values of M(x), besides 0, among which the dynamic program chooses."""
 _SIMILAR_RATIOS = 30.0
-"""M is chosen once for all ratios r whose ln ln r, times this, rounds to the same whole number."""
+"""M is chosen once for all ratios r for which this times ln ln r rounds to the same whole number."""
 _WIDTHS = (0.02, 0.04, 0.06, 0.08, 0.12, 0.2)
 """Widths of blocks of x, as shares of the mean of X, for each range of known ones; the last for all further ranges."""
 _USUAL = 8.0
@@ -56,7 +67,7 @@ _USUAL = 8.0
 
 @dataclass(frozen=True)
 class KnownOnes:
-    """Step 1: all data sets in which `least` to `most` bits are known to be 1. H = `hidden` bits remain hidden."""
+    """Step 1: a range of |C|, from `least` on. H = `hidden` bits remain hidden; up to `most` may be known to be 1."""
 
     least: int
     most: int
@@ -84,7 +95,7 @@ class DenseTable:
         rows: (R, N+1), W_ij for each user i who may submit and each user j whose bit is hidden.
         known_mass: (R,), the probability with which each user i fetches from users whose bits are known.
         rates: (R,), θ_i, the probability that the user's submission is seen. flip_prob: α in (0, 1/2].
-        revealed: how many of the hidden bits may be revealed besides, whichever bits these are.
+        revealed: how many more bits may be known, of any users: those that members fetched.
     """
 
     rows: Floats
@@ -105,7 +116,7 @@ class DenseTable:
 
     @cached_property
     def known_ones(self) -> list[KnownOnes]:
-        """Step 1: ranges c to c' of |C| that together hold 0 to N/2, ascending. Each leaves H = N - c' bits hidden."""
+        """Step 1: ascending ranges c..c' of |C|, together 0..N/2; each leaves H = N - c' - `revealed` bits hidden."""
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
             return []
@@ -114,42 +125,45 @@ class DenseTable:
         starts, more = [0, *(end + 1 for end in ends[:-1])], self.revealed
         return [KnownOnes(a, b + more, self.others - b - more) for a, b in zip(starts, ends, strict=True)]
 
-    def strays(self, log_stray: float) -> float:
-        """Step 3: what all strays together add to a divergence, 2e^-L Σ_i θ_i max_j W_ij, for -L = `log_stray`.
+    def strays(self, exponent: float) -> float:
+        """Step 3: what all strays together add to a divergence, 2e^-L Σ_i θ_i max_j W_ij, for L = `exponent`.
 
-        If the entries of each row are equal, p_i is known, nobody strays, and it is 0.
+        p_i, p_i + W_iv and p_i + W_iv - W_iJ differ by at most max_j W_ij. With that probability, times θ_i, a stray
+        counts as showing the law; else she shows the same under all laws. This adds the probability of the former under
+        the first law of HS_r, without a factor r. Under Q1 it is as under Q0, since each set of x users is equally
+        likely, and E[1 - M + S] <= 1. If the entries of each row are equal, p_i is in its band for sure: 0.
         """
-        return 0.0 if self._even else 2.0 * math.exp(log_stray) * self.exposure
+        return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
     @remembered
-    def bands(self, known_ones: KnownOnes, log_stray: float) -> Bands:
-        """Step 3: bands with Pr[p_i outside | X = x] <= 2e^-L for every user i and every x, for -L = `log_stray`.
+    def bands(self, known_ones: KnownOnes, exponent: float) -> Bands:
+        """Step 3: bands with Pr[p_i outside | X = x] <= 2e^-L for every user i and every x, for L = `exponent`.
 
         They reach from max(least sum, mean - t) to min(largest sum, mean + t), the widest over all rows and all sets C.
-        p_i is a sum of x + |C| entries of row i. It lies for sure between the sums of the x + |C| least and largest
-        entries. The mean and t (`_deviation`) are those of x entries drawn without replacement.
+        p_i is a sum of x + |C| entries of row i, and of known bits. It lies for sure between the sums of the x + |C|
+        least and largest entries. The mean and t (`_deviation`) are those of x entries drawn without replacement.
         """
         hidden, alpha = known_ones.hidden, self.flip_prob
-        # X ~ Bin(H, α), but for tails that `MovedBit.missed` charges.
+        # X ~ Bin(H, α), except for tails that `MovedBit.missed` charges.
         first, last = bernstein_window(hidden * alpha, hidden * alpha * (1.0 - alpha), hidden, LOG_TAIL)
         ones = np.arange(first, last + 1)
         law = binomial_pmf(first, last, hidden, alpha) * (1.0 + 1e-9)
         sums, size = self._sums, self.rows.shape[1]
         total = sums[:, -1:]
-        # For sure: p_i is at least the sum of the c + x least entries, and at most that of the c' + x largest ones.
+        # For sure: p_i is between the sum of the `least` + x least entries and the sum of the `most` + x largest ones.
         least = sums[:, known_ones.least + ones]
         most = total - sums[:, size - np.minimum(known_ones.most + ones, size)]
         if self._even:
             low, high = least, most
         else:
-            # For all but strays: the mean ± t. The mean is least if the known ones have the c least entries, the hidden
-            # bits the next H, and revealed zeros the largest. It is largest the other way round.
+            # For all but strays: the mean ± t. The mean is least if the known ones have the least entries, the hidden
+            # bits the next H, and the revealed zeros the largest. It is largest the other way round.
             start = sums[:, [known_ones.least]]
             low = start + (sums[:, [known_ones.least + hidden]] - start) * (ones / hidden)
             high = total - sums[:, [hidden + 1]] + (sums[:, [hidden + 1]] - sums[:, [1]]) * (ones / hidden)
-            deviation = self._deviation(hidden, ones, -log_stray)
+            deviation = self._deviation(hidden, ones, exponent)
             low, high = np.maximum(least, low - deviation) * (1.0 - 1e-9), np.minimum(most, high + deviation) + 1e-9
-        # All known bits may be ones. One band serves all rows.
+        # All bits that the learner knows may be 1. One band serves all rows.
         high = np.minimum(high + self.known_mass[:, None], 1.0)
         return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
 
@@ -158,8 +172,8 @@ class DenseTable:
 
         The sum of x entries drawn without replacement exceeds its mean by more than t with probability e^-L at most.
         t is the lesser of Hoeffding's range · sqrt(x L/2) and Bernstein's a + sqrt(a² + 2 L x variance), with
-        a = range · L/3. Both are proved for draws with replacement, and hold without (Hoeffding 1963). To draw x ones
-        is to draw H - x zeros, so that the smaller number counts. The H entries are among the row's N+1, so that their
+        a = range · L/3. Both are proved for draws with replacement, and hold without (Hoeffding 1963). Drawing x ones
+        is drawing H - x zeros, so that the smaller number counts. The H entries are among the row's N+1, so that their
         variance is at most (N+1)/H times that of the row.
         """
         width, variance = self._range, np.asarray(self.rows.var(axis=1))[:, None] * (1.0 + 1e-9)
@@ -178,7 +192,7 @@ class DenseTable:
 
     @cached_property
     def _range(self) -> Floats:
-        """The largest entry of each row less its least one, (R, 1)."""
+        """The largest entry of each row minus its least entry, (R, 1)."""
         return np.asarray(self.rows.max(axis=1) - self.rows.min(axis=1))[:, None]
 
     @cached_property
@@ -188,7 +202,7 @@ class DenseTable:
 
     @cached_property
     def _even(self) -> bool:
-        """Whether all entries of each row are equal, so that nobody can stray."""
+        """Whether all entries of each row are equal, so that nobody can be a stray."""
         return bool((self._range <= _EVEN * self._sums[:, -1:]).all())
 
 
@@ -202,9 +216,9 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class MovedLaw:
-    """Step 2: the divergence of Q1 and Q0. At bits b with x ones, Q1 is Q0 times (1-M(x)) Λ_main + S(x) Λ_side.
+    """Step 2: the divergence of Q1 and Q0. Where x ones are published, Q1 is Q0 times (1-M(x)) Λ_main + S(x) Λ_side.
 
-    M may be any function of x, and a different one in each direction.
+    Any M may be chosen, and a different one for each direction and ratio.
 
     Args:
         moved_share: in [0, 1], roughly the share of v's effect on the submissions that is best turned into a moved
@@ -229,30 +243,30 @@ class MovedLaw:
         Args:
             move_chances: (K,), M(x) for each x of `bands.ones`.
         """
-        moved = np.append(0.0, move_chances[:-1]) * self._moved_weights * (1.0 + (1e-12 if up else -1e-12))
+        moved_density = np.append(0.0, move_chances[:-1]) * self._moved_weights * (1.0 + (1e-12 if up else -1e-12))
         stay = 1.0 - move_chances
-        parts = [block.laws.divergence(stay[block.inside], moved[block.inside], ratio, up=up) for block in self.blocks]
+        parts = [b.laws.divergence(stay[b.inside], moved_density[b.inside], ratio, up=up) for b in self.blocks]
         # A divergence is at most the mass of the first law.
-        most = stay + moved if up else 1.0
+        most = stay + moved_density if up else 1.0
         return float(self.bands.law @ np.minimum(np.concatenate(parts), most * (1.0 + 1e-12)))
 
     def proportional_chances(self) -> Floats:
-        """M(x) = z (H-x) / (H (1-α)), z = `moved_share`, (K,): each hidden 0 is set to 1 with the same probability."""
+        """M(x) = z (H-x) / (H (1-α)), z = `moved_share`, (K,): every x lets a hidden 0 be shown as 1 equally often."""
         x, hidden = self.bands.ones, self.known_ones.hidden
         return np.asarray(np.minimum(self.moved_share * (hidden - x) / (hidden * (1.0 - self.flip_prob)), 1.0))
 
     def best_chances(self, ratio: float, up: bool) -> Floats:
-        """M(x) for each x, (K,), of nearly the least divergence at this ratio; found once for similar ratios."""
+        """M(x) for each x, (K,), with nearly the least divergence at this ratio; found once for similar ratios."""
         power = round(_SIMILAR_RATIOS * math.log(max(math.log(ratio), 1e-9)))
         return self._optimise(math.exp(math.exp(power / _SIMILAR_RATIOS)), up)
 
     @remembered
     def _optimise(self, ratio: float, up: bool) -> Floats:
-        """M(x) for each x, (K,), each 0 or one of `_CHANCES` values, of about the least divergence.
+        """M(x) for each x, (K,), each 0 or one of `_CHANCES` values, with about the least divergence.
 
-        Dynamic programming over x, with the rough side law of `SlotLaws.divergence`:
+        Dynamic programming over x, with the rough side law of `SlotLaws.divergence`. Let rest_x(m) be the least sum of
+        the terms from x on if M(x-1) = m. S(x) depends on M(x-1) alone, so
 
-        rest_x(m) is the least sum of the terms from x on if M(x-1) = m. Since S(x) depends on M(x-1),
         rest_x(m) = min over M(x) of Pr[X = x] HS_x(m, M(x)) + rest_(x+1)(M(x)).
         """
         if self.moved_share == 0.0:
@@ -262,14 +276,14 @@ class MovedLaw:
         # From the last x to the first: for each M(x-1), in rows, the best M(x), in columns.
         for block in reversed(self.blocks):
             for k in reversed(range(block.inside.start, block.inside.stop)):
-                moved = (self._moved_weights[k] * chances if k else np.zeros(chances.size))[:, None]
-                stay, moved = np.broadcast_arrays(1.0 - chances[None, :], moved)
-                total = self.bands.law[k] * block.laws.divergence(stay, moved, ratio, up=up, rough=True) + rest
-                if self.bands.ones[k] == self.known_ones.hidden:  # M(H) = 0: no zero is left to be set
+                density = (self._moved_weights[k] * chances if k else np.zeros(chances.size))[:, None]
+                stay, density = np.broadcast_arrays(1.0 - chances[None, :], density)
+                total = self.bands.law[k] * block.laws.divergence(stay, density, ratio, up=up, rough=True) + rest
+                if self.bands.ones[k] == self.known_ones.hidden:  # M(H) = 0: there is no zero to show as 1
                     total[:, 1:] = np.inf
                 choice[k] = total.argmin(axis=1)
                 rest = total[np.arange(chances.size), choice[k]]
-        # From the first x to the last: the choices that follow from M = 0 before it.
+        # From the first x to the last: the best M(x) given the M(x-1) already chosen, with M = 0 before the first x.
         best, column = np.zeros(self.bands.ones.size), 0
         for k, line in enumerate(choice):
             column = int(line[column])
@@ -282,43 +296,47 @@ class MovedBit:
     """All steps together, for one target or for several that are bounded at once.
 
     Let HS_ratio be the hockey-stick divergence of the submissions' laws for the two values of a target's noisy bit. For
-    every data set, every L and both directions it is at most table.strays(-L) + missed(ratio) + D, where D is the
+    every data set, every L and both directions it is at most table.strays(L) + missed(ratio) + D, where D is the
     largest `divergence` over the ranges of known ones.
     """
 
     table: DenseTable
     slots: Slots
 
-    def divergence(self, ratio: float, known_ones: int, log_stray: float, *, up: bool, enough: float = 0.0) -> float:
+    def divergence(self, ratio: float, known_ones: int, exponent: float, *, up: bool, enough: float = 0.0) -> float:
         """Upper bound of HS_ratio between Q1 and Q0 if nobody strays: (N+1)/H · Σ_x Pr[X = x] · HS_ratio given X = x.
 
-        J is one of H users, while the law of the second side slots is averaged over all N+1 columns: hence the factor,
-        which is 1 without side slots. `proportional_chances` is tried for M first, and `best_chances` only if that
-        gives more than `enough`.
+        The factor (step 4) is 1 without side slots. M is first `proportional_chances`; if this bound exceeds `enough`,
+        `best_chances` is tried too.
 
         Args:
-            known_ones: the index of a range of `table.known_ones`. log_stray: -L. up: whether HS_ratio(Q1 || Q0).
+            known_ones: the index of a range of `table.known_ones`. exponent: L. up: whether HS_ratio(Q1 || Q0).
         """
-        law = self._law(known_ones, log_stray)
+        law = self._law(known_ones, exponent)
         factor = (self.table.others + 1.0) / law.known_ones.hidden if self.slots.plan.has_side_slots else 1.0
         bound = factor * law.divergence(law.proportional_chances(), ratio, up)
         return bound if bound <= enough else min(bound, factor * law.divergence(law.best_chances(ratio, up), ratio, up))
 
     def missed(self, ratio: float) -> float:
-        """What values x outside their window, and offsets that count as 0, add to a divergence in either direction."""
+        """What values x outside their window, and offsets that count as 0, add to a divergence in either direction.
+
+        X is outside with probability at most 2 tails, and the window's last value has at most 1. So with M = 0 outside,
+        x is outside with at most 2 tails under Q0, 3 under Q1; 8 are charged. Offsets change Q1 by `neglected` in total
+        variation, which counts r times where Q1 is the second law.
+        """
         return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected
 
     @remembered
-    def _law(self, known_ones: int, log_stray: float) -> MovedLaw:
+    def _law(self, known_ones: int, exponent: float) -> MovedLaw:
         numbers = self.table.known_ones[known_ones]
-        bands = self.table.bands(numbers, log_stray)
+        bands = self.table.bands(numbers, exponent)
         blocks = list(self._blocks(bands, _WIDTHS[min(known_ones, len(_WIDTHS) - 1)]))
         return MovedLaw(numbers, bands, blocks, self.table.flip_prob, self.slots.plan.moved_share)
 
     def _blocks(self, bands: Bands, width_share: float) -> Iterator[Block]:
-        """Speed only: blocks of values x that share slots and one band, which contains the bands of all its x.
+        """For speed, at some cost in sharpness: blocks of values x that share one band, which contains all their bands.
 
-        A block is usually `width_share` times the mean of X long.
+        width_share: the usual length of a block, as a share of the mean of X.
         """
         mean = float(bands.law @ bands.ones)
         deviation = math.sqrt(mean * (1.0 - self.table.flip_prob))
@@ -326,7 +344,7 @@ class MovedBit:
         while start < bands.ones.size:
             # Unlikely values cost little, so that their bands may be wider.
             rarity = -math.log(max(float(bands.law[start]), 1e-300) / float(bands.law.max()))
-            wide = max(width, int(min(width * rarity / _USUAL, 0.5 * deviation)))
-            inside = slice(start, min(start + wide, bands.ones.size))
+            length = max(width, int(min(width * rarity / _USUAL, 0.5 * deviation)))
+            inside = slice(start, min(start + length, bands.ones.size))
             yield Block(inside, self.slots.laws(float(bands.low[inside].min()), float(bands.high[inside].max())))
             start = inside.stop

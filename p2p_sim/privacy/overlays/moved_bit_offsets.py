@@ -2,8 +2,8 @@
 
 `moved_bit_slots` defines slots: a user's choice falls in a side slot with probability κ, and then shows 1 with a
 probability that is shifted by ±u_ij/κ under Q1. A larger κ makes this shift smaller, and that of the main slot larger.
-Any κ is valid, and `Offsets.plan` picks one by the variances in the Gaussian limit. Speed only: offsets are rounded up
-to few values (`OffsetBins`), and columns are put in few classes that are treated alike.
+Any κ is valid, and `Offsets.plan` picks one by the variances in the Gaussian limit. For speed, at some cost in
+sharpness, offsets are rounded up to few values (`OffsetBins`), and columns are put in few classes with one law each.
 """
 
 import itertools
@@ -19,11 +19,11 @@ from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, Shift, ShiftLaw, product
 
 WIDE = (0.3, 0.45)
-"""κ that are tried for users with a large offset. κ < 1/2, as a user has two side slots."""
+"""κ that are tried for users with a large offset; below 1/2, since each user has two side slots."""
 _KAPPAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25)
 """κ that are tried for the other users."""
 _BINS = (5, 2)
-"""Largest number of values to which offsets up to the limit are rounded up, and of those for larger offsets."""
+"""Largest number of values to which offsets up to the limit are rounded up; the same for larger offsets."""
 _CLASSES = 8
 """Largest number of classes of columns."""
 _FINE = 4.0
@@ -36,7 +36,7 @@ class SlotPlan:
 
     Args:
         limit: users with larger offsets have wide side slots. kappa, wide: κ of narrow and of wide side slots.
-        wide_users: the most users who have wide side slots, for any two columns.
+        wide_users: the largest number of users with wide side slots, for any target and J.
         variance: approximate variance of the log likelihood ratio. moved_share: see `moved_bit.MovedLaw`.
         grid: step of the grid of side slots' losses; not used without side slots.
     """
@@ -59,8 +59,8 @@ class SlotPlan:
 class OffsetBins:
     """Offsets whose sizes are rounded up to the ends of B bins.
 
-    ends: (B,), ascending; a bin starts at the end before it, or at 0. counts: (2, B, N): for each column, how many
-    users have an offset above 0 (first) or below 0 (second) whose size exceeds the bin's start.
+    ends: (B,), ascending; a bin starts at the previous bin's end, or at 0. counts: (2, B, N+1): for each column, how
+    many users have an offset above 0 (first) or below 0 (second) whose size exceeds the bin's start.
     """
 
     ends: Floats
@@ -72,7 +72,7 @@ class Offsets:
     """The offsets u_ij = W_ij - m_i of a table's entries, m_i the median of row i.
 
     Args:
-        rows: (R, N), W_ij for each user who may submit and each user with a hidden bit. rates: (R,), θ_i.
+        rows: (R, N+1), W_ij for each user who may submit and each user with a hidden bit. rates: (R,), θ_i.
     """
 
     rows: Floats
@@ -81,22 +81,22 @@ class Offsets:
 
     @cached_property
     def _exact_entries(self) -> Floats:
-        """W_ij - m_i, (R, N); 0 for users who never submit."""
+        """W_ij - m_i, (R, N+1); 0 for users who never submit."""
         return np.asarray((self.rows - np.median(self.rows, axis=1, keepdims=True)) * (self.rates > 0.0)[:, None])
 
     @cached_property
     def _least_size(self) -> float:
-        """Offsets up to this size count as 0: rounding in a table makes equal entries differ by as much."""
+        """Offsets up to this size count as 0: entries that are equal but for rounding may differ by as much."""
         return 1e-13 * float(self.rows.max(initial=0.0))
 
     @cached_property
     def entries(self) -> Floats:
-        """u_ij = W_ij - m_i, (R, N); 0 where its size is at most `_least_size`."""
+        """u_ij = W_ij - m_i, (R, N+1); 0 where its size is at most `_least_size`."""
         return np.where(np.abs(self._exact_entries) > self._least_size, self._exact_entries, 0.0)
 
     @cached_property
     def neglected(self) -> float:
-        """Σ_i θ_i · 2 max_j |u_ij| over offsets that count as 0: a bound of their effect on Q1, in total variation."""
+        """Σ_i θ_i · 2 max_j |u_ij| over offsets that count as 0: how far they can move Q1, in total variation."""
         sizes = np.abs(self._exact_entries)
         largest = np.where(sizes <= self._least_size, sizes, 0.0).max(axis=1, initial=0.0)
         return 2.0 * float(self.rates @ largest) * (1.0 + 1e-9)
@@ -113,10 +113,11 @@ class Offsets:
         return float(self.sizes[-1]) if self.sizes.size else 0.0
 
     def plan(self, weights: Floats, rates: Floats, *, spread: float, hiding: float) -> SlotPlan:
-        """The plan of slots with the least variance of the loss; one that moves no bit if no plan has room.
+        """The plan of slots with the least variance of the loss; one that moves no bit if `_plans` is empty.
 
-        Any plan is valid. If the main slots have the variance `own`, and the moved bit hides with the variance
-        `hiding`, the best share to move is own/(own + hiding), and leaves the variance own · hiding/(own + hiding).
+        Any plan is valid. Let `own` be the variance of the loss of the main slots, and `hiding` that of the number of
+        ones if a bit is moved for sure. The best share to move is then own/(own + hiding), and leaves the variance
+        own · hiding/(own + hiding).
 
         Args:
             weights, rates: (F,), W_iv and θ_i of the users who may fetch from the target.
@@ -132,14 +133,17 @@ class Offsets:
         return min(plans, key=lambda plan: plan.variance, default=still)
 
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
-        """A plan for each κ with room for the shifts, where offsets above `limit` have wide slots; else as `plan`."""
-        # The mean column's sums of squares of smaller and larger offsets.
+        """A plan for each κ for which typical p_i can be shifted; users with offsets above `limit` have wide slots.
+
+        limit: of the size of offsets. weights, rates, spread, hiding: as in `plan`.
+        """
+        # Sums of squares of the offsets above and up to the limit, for the average column.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        # In a class of columns, as many users have wide slots as any column has offsets above `limit`, plus as many as
-        # any column has offsets below -`limit`; and this once for v and once for J.
+        # Twice, for v and for J, the sum of two numbers: the most offsets above `limit` that any column has, and the
+        # most below -`limit`. They may be of different columns, since a class of columns is charged for both.
         signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
         wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
         few, most = 1.0 / spread, float(weights.max())
@@ -169,10 +173,10 @@ class Offsets:
         return OffsetBins(ends, np.array(counts))
 
     def slot(self, plan: SlotPlan, counts: Ints, *, sign: float, low: float, high: float) -> ShiftLaw:
-        """The likelihood ratio of all users' side slots for one column, of the pairs (p, p + sign · u_i/κ).
+        """The law of the likelihood ratio of all users' side slots for one column: pairs (p, p + sign · u_i/κ).
 
-        Each p is in [low, high]. Each slot is seen with probability θκ/(1-θκ), as the second slots need; the first
-        slots need less (see `moved_bit_slots`).
+        Each p is in [low, high]. Each slot is seen with probability θκ/(1-θκ), the value of the second slots; that of
+        the first is smaller (see `moved_bit_slots`).
 
         Args:
             counts: (2, B), the column's numbers of users, as in `OffsetBins`. sign: 1 for first slots, -1 for second.
@@ -182,23 +186,23 @@ class Offsets:
         for direction, users in zip((sign, -sign), (-np.diff(counts, axis=1, append=0)).tolist(), strict=True):
             for end, count in zip(ends, users, strict=True):
                 kappa = plan.kappa if end <= plan.limit else plan.wide
-                # A shift downward needs p >= u/κ; `Slots._room` lowers the main slot's p for this.
+                # A shift downward needs p >= u/κ; `Slots._slot_bands` lowers the main slot's p for this.
                 least = low if direction > 0.0 else max(low, end / kappa)
                 shifts.append(Shift(min(1.0, rate * kappa), least, max(least, high), direction * end / kappa, count))
         return product(shifts, plan.grid)
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of Λ_second averaged over J, every p_i in [low, high]; one law for equal limits, κ and grid."""
+        """The law of Λ_second averaged over J, with every p_i in [low, high]; cached for equal limits, κ and grids."""
         key = (plan.limit, plan.kappa, plan.wide, plan.grid, low, high)
         if key not in self._averages:
             self._averages[key] = self._mixture(plan, low, high)
         return self._averages[key]
 
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """Σ_classes share · (law of the class), on the grid; `LAW_SHOWN` if some p + shift of a class is > 1.
+        """Σ_classes share · (law of the class), on the grid; `LAW_SHOWN` if some p + shift of a class exceeds 1.
 
-        Speed only: columns are put in at most `_CLASSES` classes of about equal size, by the sums of their counts. The
-        law of a class is that of the largest counts of any of its columns.
+        Columns are put in at most `_CLASSES` classes of about equal size, by the sums of their counts. The law of a
+        class is that of the largest counts of any of its columns: more and larger offsets show no less.
         """
         counts = np.moveaxis(self.bins(plan.limit).counts, 2, 0)
         lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)

@@ -3,17 +3,17 @@
 Given X = x, user i's submission is Bernoulli(p_i) under Q0. Under Q1 it is Bernoulli(p_i + W_iv) if no bit was moved,
 and Bernoulli(p_i + W_iv - W_iJ) if J's bit was moved. Let m_i be the median of row i and u_ij = W_ij - m_i the
 *offsets*; then W_iv - W_iJ = u_iv - u_iJ. Split each choice of user i at random between three *slots*, and reveal the
-slot: the first and the second *side slot*, with probability κ each, and the *main slot*. In each slot her submission is
-1 with probability p_i under Q0, and shifted under Q1:
+slot: the first and the second *side slot*, with probability κ each, and the *main slot*. Under Q0 her submission is 1
+with probability p_i in every slot (or with probabilities whose mean is p_i, see `_slot_bands`). Q1 shifts it:
 
     slot     seen with      shift if nothing was moved      shift if J's bit was moved
     main     θ_i (1-2κ)     W_iv/(1-2κ)                     0
     first    θ_i κ          0                               u_iv/κ
     second   θ_i κ          0                               -u_iJ/κ
 
-Without the slots, these are the laws of the submissions. A choice falls in one slot alone. Let the three slots be seen
-independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ). From them keep the first
-side slot if it is seen, else the second, else the main slot: then each slot is kept as often as in the table. So
+If the slots are forgotten, these are the laws of the submissions. A choice falls in one slot alone. Let the three slots
+be seen independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ). From them keep the
+first side slot if it is seen, else the second, else the main slot: then each slot is kept as often as in the table. So
 independent slots show no less.
 
 Each slot of all users together is a product of pairs (Bernoulli(p), Bernoulli(p + shift)) with p in a band: see
@@ -21,13 +21,17 @@ Each slot of all users together is a product of pairs (Bernoulli(p), Bernoulli(p
 
     (1-M) Λ_main + S Λ_side,   Λ_side = Λ_first Λ_second,
 
-of independent variables.
+of independent variables. A pair that is a post-processing of another pair may be replaced by this other one, in any
+slot and for any M and S: the post-processing of this slot alone, independent of the others, gives Q0 and Q1 back.
 
-A user has *wide* side slots, with a κ of `WIDE`, if her offset to v or to J ranks among the largest in size; else she
-has narrow ones, with κ of `SlotPlan`. As many ranks count as any column has offsets above `SlotPlan.limit`. For a given
-u, a narrow side slot shows no less than a wide one, which is seen more often with a smaller shift. So a bound may count
-a side slot as either, but has to charge every main slot of a user with wide side slots. `Offsets` holds what all
-targets share, and `Slots` the slots of a target.
+Users with offsets to v or J larger than `SlotPlan.limit` have *wide* side slots, with a κ of `WIDE`; all others have
+narrow side slots, with the smaller `SlotPlan.kappa`. Let any column have at most a offsets above the limit, and b below
+its negative. Then at most a + b users have a large offset to v, and a + b to J: at most 2(a+b) have wide slots. Which
+users these are depends on J. Their main slots show more: 2(a+b) such main slots are charged. For a given u, a narrow
+side slot shows no less than a wide one, which is seen more often with a smaller shift. So a side slot with a small
+offset is charged as narrow, whether or not its user's other offset is large.
+
+`Offsets` is what all targets share, and `Slots` the slots of a target.
 """
 
 import math
@@ -41,14 +45,14 @@ from p2p_sim.privacy.overlays.moved_bit_offsets import WIDE, Offsets, SlotPlan
 from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, NOTHING_SEEN, Shift, ShiftLaw, product
 
-WIDER = (0.25, 0.45)
+LARGER_KAPPAS = (0.25, 0.45)
 """κ that are tried where, with κ of the plan, some shifted p of a band would leave [0, 1]."""
 _LADDER = (1.2, 1.5)
-"""Speed only: low and 1 - high of side slots' bands are lowered to powers of these, so that few bands differ."""
+"""For speed: low and 1 - high of side slots' bands are lowered to powers of these, so that bands recur."""
 _WEIGHTS = 8
 """Largest number of distinct values of the weights W_iv; where there are more, they are rounded up to so many."""
 _LEAST, _MOST = 1e-200, 1e100
-"""Ratios at which a law's divergence is read are kept in this range; a smaller ratio only raises the divergence."""
+"""A ratio's divisor is at least `_LEAST`, and a ratio at most `_MOST`: a smaller ratio only raises a divergence."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +64,10 @@ class SlotLaws:
 
     @cached_property
     def rough(self) -> tuple[Floats, Floats]:
-        """Speed only: probabilities of three likelihood ratios, and the ratios, to choose M by; they bound nothing.
+        """Speed only: a side law of three likelihood ratios, (probabilities, ratios), by which M is chosen; no bound.
 
-        Losses mean - √3 σ, mean, mean + √3 σ with probabilities 1/6, 4/6, 1/6 have the moments of a Gaussian up to the
-        fifth, and the side law's mean and variance σ². The ratios are scaled to the mean 1.
+        Losses mean - √3 σ, mean, mean + √3 σ with probabilities 1/6, 4/6, 1/6 have the first five moments of a Gaussian
+        with the side law's mean and variance σ². The ratios are scaled to the mean 1.
         """
         law, losses = self.side.law, np.log(self.side.ratios)
         mean = float(law @ losses)
@@ -74,36 +78,44 @@ class SlotLaws:
         probabilities = np.array([1.0, 4.0, 1.0]) / 6.0
         return probabilities, ratios / float(probabilities @ ratios)
 
-    def divergence(self, stay: Floats, moved: Floats, ratio: float, *, up: bool, rough: bool = False) -> Floats:
-        """HS_ratio(Q1 || Q0) if up, else HS_ratio(Q0 || Q1), where Q1 is Q0 times stay · Λ_main + moved · Λ_side.
+    def divergence(self, stay: Floats, moved_density: Floats, ratio: float, *, up: bool, rough: bool = False) -> Floats:
+        """HS_ratio(Q1 || Q0) if up, else HS_ratio(Q0 || Q1), where Q1 is Q0 times stay · Λ_main + S · Λ_side.
+
+        The side law's probabilities have errors of some 1e-11, by rounding alone: its bands are wide, or their p are
+        exact. Moving the side ratios by 1e-8 charges this, and the main law's `SLACK` charges its own errors.
 
         Args:
-            stay, moved: 1-M and S, of one shape, that of the result. rough: whether `rough` replaces the side law.
+            stay, moved_density: 1-M and S, of one shape, that of the result.
+            rough: whether `rough` replaces the side law.
         """
         probabilities, ratios = self.rough if rough else (self.side.law, self.side.ratios)
         if up:
-            return self._above(stay, moved, ratio, probabilities=probabilities, ratios=ratios)
-        return self._below(stay, moved, ratio, probabilities=probabilities, ratios=ratios)
+            return self._above(stay, moved_density, ratio, probabilities=probabilities, ratios=ratios)
+        return self._below(stay, moved_density, ratio, probabilities=probabilities, ratios=ratios)
 
-    def _above(self, stay: Floats, moved: Floats, ratio: float, *, probabilities: Floats, ratios: Floats) -> Floats:
-        """E_side E_main [ stay · Λ_main + moved · Λ_side - ratio ]^+, and a charge for a lost side law."""
-        # Given Λ_side, with rest = ratio - moved · Λ_side: stay · HS_(rest/stay)(main); stay - rest where rest <= 0.
-        rest = ratio - moved[..., None] * ratios * (1.0 + 1e-8)
+    def _above(
+        self, stay: Floats, moved_density: Floats, ratio: float, *, probabilities: Floats, ratios: Floats
+    ) -> Floats:
+        """E_side E_main [ stay · Λ_main + S · Λ_side - ratio ]^+, and a charge for a lost side law."""
+        # Given Λ_side, with rest = ratio - S · Λ_side: stay · HS_(rest/stay)(main); stay - rest where rest <= 0.
+        rest = ratio - moved_density[..., None] * ratios * (1.0 + 1e-8)
         safe = np.maximum(stay[..., None], _LEAST)
         main = stay[..., None] * self.main.above(np.clip(rest, 0.0, _MOST) / safe)
         inside = np.where(rest > 0.0, main, stay[..., None] - rest)
-        # Where the side law shows that no bit was moved, Q1 is Q0 times stay · Λ_main.
+        # Where the side slots show that no bit was moved, Q1 is Q0 times stay · Λ_main.
         unmoved = (stay[..., None] * self.main.above(min(ratio, _MOST) / safe))[..., 0]
-        return np.asarray(inside @ probabilities + self.side.lost[0] * unmoved + moved * self.side.lost[1])
+        return np.asarray(inside @ probabilities + self.side.lost[0] * unmoved + moved_density * self.side.lost[1])
 
-    def _below(self, stay: Floats, moved: Floats, ratio: float, *, probabilities: Floats, ratios: Floats) -> Floats:
-        """E_side E_main [ 1 - ratio · moved · Λ_side - ratio · stay · Λ_main ]^+, and a charge for a lost side law."""
-        # Given Λ_side, with rest = 1 - ratio · moved · Λ_side: rest · HS_(ratio · stay/rest)(main); 0 where rest <= 0.
-        rest = 1.0 - ratio * moved[..., None] * ratios * (1.0 - 1e-8)
+    def _below(
+        self, stay: Floats, moved_density: Floats, ratio: float, *, probabilities: Floats, ratios: Floats
+    ) -> Floats:
+        """E_side E_main [ 1 - ratio · S · Λ_side - ratio · stay · Λ_main ]^+, and a charge for a lost side law."""
+        # Given Λ_side, with rest = 1 - ratio · S · Λ_side: rest · HS_(ratio · stay/rest)(main); 0 where rest <= 0.
+        rest = 1.0 - ratio * moved_density[..., None] * ratios * (1.0 - 1e-8)
         threshold = np.minimum(ratio * stay, _MOST)
         main = self.main.below(threshold[..., None] / np.maximum(rest, _LEAST))
         inside = np.where(rest > 0.0, rest * main, 0.0)
-        # Another bound leaves out what was moved, which only makes Q1 larger.
+        # Another bound leaves the term S · Λ_side out of Q1: with a smaller Q1, HS_ratio(Q0 || Q1) is no smaller.
         return np.minimum(inside @ probabilities + self.side.lost[0], self.main.below(threshold))
 
 
@@ -112,7 +124,8 @@ class Slots:
     """Main and side slots for one target, or for several that are bounded at once by the largest weights and offsets.
 
     Args:
-        weights, rates: (F,), W_iv and θ_i of the users who may fetch from the target, or upper bounds of them.
+        offsets: the offsets of all columns. plan: how choices are split into slots.
+        weights, rates: (F,), W_iv and θ_i of the users who may fetch from the target, or upper bounds of both.
         columns: the targets' columns in the table.
     """
 
@@ -123,20 +136,23 @@ class Slots:
     columns: Ints
 
     def laws(self, low: float, high: float) -> SlotLaws:
-        """Λ_main and Λ_side for p_i in [low, high]: by the plan, else by wider side slots, or else by `_shown`."""
+        """Λ_main and Λ_side for p_i in [low, high]: by the plan, else with larger κ, or else by `_shown`."""
         plan = self.plan
         if not plan.has_side_slots:
-            return SlotLaws(self._main(low, high, plan.kappa, plan.wide), NOTHING_SEEN)
+            return SlotLaws(self._main(low, high, kappa=plan.kappa, wide=plan.wide), NOTHING_SEEN)
         wide = WIDE[-1] if plan.wide_users else 0.0
-        for candidate in (plan, *(replace(plan, kappa=more if plan.kappa else 0.0, wide=wide) for more in WIDER)):
-            main_low, side_high = self._room(candidate, low, high)
+        for candidate in (
+            plan,
+            *(replace(plan, kappa=more if plan.kappa else 0.0, wide=wide) for more in LARGER_KAPPAS),
+        ):
+            main_low, side_high = self._slot_bands(candidate, low, high)
             side = self._side(candidate, low, side_high) if main_low >= 0.0 else None
             if side is not None:
-                return SlotLaws(self._main(main_low, high, candidate.kappa, candidate.wide), side)
+                return SlotLaws(self._main(main_low, high, kappa=candidate.kappa, wide=candidate.wide), side)
         return self._shown(low, high)
 
     def _side(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw | None:
-        """The law of Λ_side = Λ_first Λ_second, averaged over J, for p in [low, high]; None if some p + shift > 1."""
+        """The law of Λ_side = Λ_first Λ_second, averaged over J, for p in [low, high]; None if p + shift > 1 occurs."""
         low, high = _lowered(low, _LADDER[0]), 1.0 - _lowered(1.0 - high, _LADDER[1])
         first, second = self._first(plan, low, high), self.offsets.average(plan, low, high)
         return first.times(second) if first.law.any() and second.law.any() else None
@@ -147,14 +163,14 @@ class Slots:
         counts = self.offsets.bins(plan.limit).counts[:, :, self.columns].max(axis=2)
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
-    def _room(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
-        """The low end of the main slots' band, negative if there is no room, and the high end of the side slots' band.
+    def _slot_bands(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
+        """The low end of the main slots' band (negative if the plan does not fit), and the side slots' high end.
 
-        With them (1-2κ) p_main + κ (p_first + p_second) = p can hold for every p in [low, high].
+        The slots' p need only have the mean p: (1-2κ) p_main + κ (p_first + p_second) = p, for every p in [low, high].
 
-        Below: a side slot has p, or u/κ if that is more, the least with room for a shift by -u/κ; the main slot has the
-        rest. Above: the main slot has p, or 1 - W_iv/(1-2κ) if that is less, the largest with room for its shift; the
-        side slots have the rest.
+        Below: a side slot with a shift of -u/κ needs at least u/κ. It has p, or u/κ if that is more; the main slot has
+        the remainder. Above: the main slot needs at most 1 - W_iv/(1-2κ). It has p, or that value if it is less; the
+        side slots have the remainder.
         """
         entries, weight = self.offsets.entries, float(self.weights.max()) * (1.0 + 1e-9)
         # The largest shift downward of the first slots, by u_iv < 0, and of the second ones, by -u_iJ < 0.
@@ -162,9 +178,9 @@ class Slots:
         slots = [(plan.kappa, plan.limit)] if plan.kappa else []
         slots += [(plan.wide, self.offsets.largest)] if plan.wide_users else []
         main_low, side_high = low, high
-        for place, (kappa, _) in enumerate(slots, start=1):
-            # A wide slot may be charged as a narrow one, and then needs as much room.
-            least = [max(low, *(min(fall, most) / share for share, most in slots[:place])) for fall in falls]
+        for number, (kappa, _) in enumerate(slots, start=1):
+            # A wide side slot may be charged as a narrow one, and then needs the p of either.
+            least = [max(low, *(min(fall, most) / share for share, most in slots[:number])) for fall in falls]
             if max(least) > low:
                 main_low = min(main_low, (low - kappa * sum(least) * (1.0 + 1e-9)) / (1.0 - 2.0 * kappa))
             rest = max(0.0, high - 1.0 + weight / (1.0 - 2.0 * kappa)) * (1.0 + 1e-9)
@@ -172,25 +188,30 @@ class Slots:
         return main_low, min(side_high, 1.0)
 
     def _shown(self, low: float, high: float) -> SlotLaws:
-        """The laws where no side slot has room: one slot, with κ_i = |W_iv - W_iJ|, shows whether the law is Q0 or Q1.
+        """The laws where no κ fits: one side slot, with κ_i = |W_iv - W_iJ|, shows whether the law is Q0 or Q1.
 
-        Some user's such slot is seen with probability at most Σ_i θ_i (|u_iv| + |u_iJ|). A further part of the choices,
-        shifted under neither law, makes the main slot's share equal for all users, or for all with a large offset.
+        Some user's side slot is seen with probability at most Σ_i θ_i (|u_iv| + |u_iJ|). An unshifted third slot is
+        added, so that the shares of the main slots have two values: 1 - 2 · (the plan's limit) for users with small
+        offsets, and 1 - 2 · (the largest |u|) for users with large ones.
         """
         sums = self.offsets.rates @ np.abs(self.offsets.entries)
         chance = min(1.0, float(sums[self.columns].max() + sums.mean()) * (1.0 + 1e-9))
-        few, many = self.plan.limit, self.offsets.largest
-        # The main slot's p is (p - κ)/(1-κ) to p/(1-κ), κ <= 2 many, and has to leave room for W_iv/(1-κ).
-        if high + float(self.weights.max()) > 1.0 - 2.0 * many:
+        largest = self.offsets.largest
+        # The main slot's p is (p - κ)/(1-κ) to p/(1-κ), κ <= 2 · largest; and p + W_iv/(1-κ) may not exceed 1.
+        if high + float(self.weights.max()) > 1.0 - 2.0 * largest:
             return SlotLaws(LAW_SHOWN, LAW_SHOWN)
         side = ShiftLaw(np.array([1.0 - chance]), 0, 1.0, (chance, chance))
-        return SlotLaws(self._main(max(0.0, low - 2.0 * many), high / (1.0 - 2.0 * many), few, many), side)
+        main_low, main_high = max(0.0, low - 2.0 * largest), high / (1.0 - 2.0 * largest)
+        return SlotLaws(self._main(main_low, main_high, kappa=self.plan.limit, wide=largest), side)
 
     def _main(self, low: float, high: float, kappa: float, wide: float) -> ShiftLaw:
         """The law of Λ_main, the product of the pairs (p, p + W_iv/(1-2κ)), p in [low, high].
 
-        Each is seen with probability θ_i (1-2κ)/(1-2θ_i κ). Larger shifts d may be charged. Then p <= 1-d is enough:
+        Each is seen with probability θ_i (1-2κ)/(1-2θ_i κ). A larger shift d may be charged. Then p <= 1-d is enough:
         the pair of p = 1-d gives that of any larger p as a post-processing.
+
+        Args:
+            kappa, wide: κ of users with narrow and with wide side slots.
         """
         shifts = self._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
         ends = [1.0 - shift.shift for shift in shifts]
@@ -198,21 +219,21 @@ class Slots:
         return product([replace(shift, low=min(low, end), high=min(high, end)) for shift, end in bands])
 
     @remembered
-    def _shifts(self, share: float, narrow: float) -> list[Shift]:
+    def _shifts(self, narrow_share: float, wide_share: float) -> list[Shift]:
         """The pairs of the main slots of the target's fetchers, each with the band [0, 1].
 
-        1-2κ is `share` for users with narrow side slots, and `narrow` for those with wide ones. Weights are rounded up
-        to `_WEIGHTS` values. Who has wide side slots is not known: the largest weight is charged for each such user,
-        and the largest weights again for the other users.
+        1-2κ is `narrow_share` for users with narrow side slots, and `wide_share` for users with wide ones. Weights are
+        rounded up to `_WEIGHTS` values. Who has wide side slots is not known: the largest weight is charged for each
+        such user, and the largest weights again for the other users.
         """
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
         wide = min(self.plan.wide_users, weights.size)
         shifts = []
         if wide:
-            seen = _seen_alone(float(rates.max()), narrow)
-            shifts.append(Shift(seen, 0.0, 1.0, float(weights[-1]) / narrow, wide))
-        if np.ptp(rates) == 0.0:  # users charged above stand for those of the least weights
+            seen = _seen_alone(float(rates.max()), wide_share)
+            shifts.append(Shift(seen, 0.0, 1.0, float(weights[-1]) / wide_share, wide))
+        if np.ptp(rates) == 0.0:  # with equal rates, the other users have at most the F - wide largest weights
             weights, rates = weights[wide:], rates[wide:]
         if weights.size and np.unique(weights).size > _WEIGHTS:
             ends = np.quantile(weights, np.arange(1, _WEIGHTS + 1) / _WEIGHTS)
@@ -220,14 +241,15 @@ class Slots:
             weights = ends[np.searchsorted(ends, weights)]
         lines, counts = np.unique(np.stack([weights, rates]), axis=1, return_counts=True)
         for weight, rate, count in zip(*lines.tolist(), counts.tolist(), strict=True):
-            shifts.append(Shift(_seen_alone(rate, share), 0.0, 1.0, weight / share, count))
+            shifts.append(Shift(_seen_alone(rate, narrow_share), 0.0, 1.0, weight / narrow_share, count))
         return shifts
 
 
 def _seen_alone(rate: float, share: float) -> float:
     """The probability θs/(1 - θ(1-s)) of seeing an independent main slot, rounded up; θ = `rate`, s = `share`.
 
-    The slot is kept only if neither side slot is seen, which has probability 1 - θ(1-s). So it is kept with θs.
+    The slot is kept only if neither side slot is seen, which has probability 1 - θ(1-s). So it is kept with
+    probability θs.
     """
     return min(1.0, rate * share / (1.0 - rate * (1.0 - share)) * (1.0 + 1e-12))
 

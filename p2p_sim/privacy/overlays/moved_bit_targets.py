@@ -1,9 +1,8 @@
 """The bound of `moved_bit` for the targets of a table: which L is best, and which targets are bounded at once.
 
-The bound of `moved_bit` holds for every target and every L; a user's p_i leaves its band with probability
-at most 2e^-L.
-`MovedBitSearch` takes the least bound over some L, after the largest over the ranges of known ones and both directions.
-Speed only: `MovingTargets` bounds targets with similar weights at once.
+The bound of `moved_bit` holds for every target and every L; a user's p_i leaves its band with probability at most
+2e^-L. For some L, `MovedBitSearch` takes the largest bound over the ranges of known ones and both directions; then the
+least over these L. For speed, at some cost in sharpness, `MovingTargets` bounds targets with similar weights at once.
 """
 
 import itertools
@@ -28,15 +27,15 @@ _DENSE = 2
 _CLASSES = 6
 """Largest number of classes of targets; those of a class are bounded at once."""
 _STEP = 1.3
-"""Of more than `_CLASSES` targets, sums of squared weights (over the largest) between two powers of this are alike."""
-_STRAYS = (-8.0, -12.0, -16.0, -20.0, -25.0, -31.0, -38.0, -46.0, -56.0)
-"""Values of -L that are tried; a user's p_i leaves its band with probability at most 2e^-L."""
+"""Of more than `_CLASSES` targets, those are of one kind whose Σ_i W_iv² lie between the same two powers of this."""
+_EXPONENTS = (8.0, 12.0, 16.0, 20.0, 25.0, 31.0, 38.0, 46.0, 56.0)
+"""Values of L that are tried; a user's p_i leaves its band with probability at most 2e^-L."""
 
 
 class LargestDivergence(NamedTuple):
     """The largest divergence among cases, rounded up.
 
-    complete: whether all cases were tried. If not, the divergence is no upper bound, but exceeds the limit.
+    complete: whether all cases were tried, so that the divergence is an upper bound. If not, it exceeds the limit.
     """
 
     divergence: float
@@ -47,8 +46,8 @@ class LargestDivergence(NamedTuple):
 class MovedBitSearch:
     """HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
 
-    level: the index in `_STRAYS` of the -L that is tried first: that of the least bound at the last ratio, or the one
-    before it.
+    level: the index in `_EXPONENTS` of the L that is tried first: that of the least bound at the last ratio, or the
+    index before it.
     """
 
     bound: MovedBit
@@ -79,13 +78,13 @@ class MovedBitSearch:
 
     @remembered
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio in both directions; with a limit, a larger bound may do on the same side of it.
+        """Upper bound of HS_ratio in both directions. With a limit, it may be larger, on the same side of the limit.
 
-        It is the least of strays(L) + inside(L) over some L, from that of `level` on until strays are few.
+        It is the least of strays(L) + inside(L) over up to three L, from that of `level` on until strays are few.
         """
         bound, least = 1.0, 1.0
-        for level in range(self.level, min(self.level + 3, len(_STRAYS))):
-            strays = self.bound.table.strays(_STRAYS[level])
+        for level in range(self.level, min(self.level + 3, len(_EXPONENTS))):
+            strays = self.bound.table.strays(_EXPONENTS[level])
             inside, complete = self._inside(ratio, level, None if limit is None else limit - strays)
             if limit is not None and complete and strays > 1e-4 * inside:  # to choose L, the least bound is needed
                 inside = self._inside(ratio, level, None).divergence
@@ -95,18 +94,18 @@ class MovedBitSearch:
                 bound = min(bound, inside + strays)
             if strays <= 0.05 * inside:
                 break
-        # Next time start one L lower, if hardly anybody strays.
+        # If hardly anybody strays, the next ratio starts with the next smaller L.
         if 0.0 < strays < 1e-7 * inside:
             self.level = max(0, self.level - 1)
         return min(1.0, bound)
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
-        """missed + max over `cases` of the divergence, for -L = `_STRAYS[level]`; ends at the first above the limit."""
+        """missed + max over `cases` of the divergence, for that level's L; ends at the first that exceeds the limit."""
         worst, missed = 0.0, self.bound.missed(ratio)
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
         for case in self.cases:
             known_ones, up = case
-            inside = self.bound.divergence(ratio, known_ones, _STRAYS[level], up=up, enough=max(worst, enough))
+            inside = self.bound.divergence(ratio, known_ones, _EXPONENTS[level], up=up, enough=max(worst, enough))
             worst = max(worst, inside)
             if limit is not None and worst * (1.0 + 1e-9) + missed > limit:
                 self.cases.remove(case)
@@ -133,7 +132,8 @@ class MovingTargets:
         if targets.size == 1:
             users, weights = self.table.fetchers(int(targets[0]))
             return self.bounded(weights, np.where(self.table.members[users], 0.0, self.table.rates[users]), targets)
-        # For each k the largest k-th largest weight of any target of the class, and the largest rate of all users.
+        # Larger weights and rates give larger curves: for each k the largest k-th largest weight of any target of the
+        # class, and the largest rate of all users.
         weights = self.table.envelope(targets)
         return self.bounded(weights, np.full(weights.size, self.table.rates[~self.table.members].max()), targets)
 
@@ -146,7 +146,7 @@ class MovingTargets:
 
     @cached_property
     def _dense(self) -> DenseTable | None:
-        """The table of those who submit; None if it is sparse or too large, or α below `LEAST_MOVED`."""
+        """The table of those who submit; None if it is sparse, too large or empty, or if α is below `LEAST_MOVED`."""
         table, hidden = self.table, ~self.table.revealed
         submitters = np.flatnonzero((table.rates > 0.0) & ~table.members)
         rows, size = table.rows[submitters], submitters.size * int(hidden.sum())
@@ -158,7 +158,11 @@ class MovingTargets:
 
     @cached_property
     def _classes(self) -> Ints:
-        """For each user the number of her class of targets who are bounded at once, (n,); -1 if she has no bound."""
+        """For each user the number of her class of targets who are bounded at once, (n,); -1 if she has no bound.
+
+        One target stands for all that are `alike`. Their fetchers' rows have equal shapes, so equal medians; likewise
+        all other rows. So their columns have the same offsets in some order, and equal counts in `OffsetBins`.
+        """
         lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)
         if lead.size > _CLASSES:

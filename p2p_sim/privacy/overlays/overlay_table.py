@@ -1,7 +1,7 @@
 """A table of fetch probabilities with what the learner knows besides, and which of its users have the same bound.
 
 Speed only: a bound is computed once for all targets whose fetchers have the same rows and weights. A *row* of the table
-holds one user's fetch probabilities. `remembered` keeps a method's results in its object.
+is one user's fetch probabilities. `remembered` stores a method's results in its object.
 """
 
 import itertools
@@ -43,7 +43,7 @@ def remembered(
 
 
 class TargetFetchers(NamedTuple):
-    """Who may fetch a target's label. users: (F,). weights: (F,), the probability with which each of them does."""
+    """Who may fetch a target's label. users: (F,). weights: (F,), the probability that each user fetches it."""
 
     users: NDArray[np.int32]
     weights: Floats
@@ -107,8 +107,8 @@ class OverlayTable:
         part = slice(self.columns.indptr[target], self.columns.indptr[target + 1])
         return TargetFetchers(self.columns.indices[part], self.columns.data[part])
 
-    def hiding(self, user: int) -> Floats:
-        """The probabilities with which a user fetches from those whose noisy bits are hidden, in any order."""
+    def hidden_weights(self, user: int) -> Floats:
+        """The probabilities with which a user fetches from users whose noisy bits are hidden, in any order."""
         part = slice(self.rows.indptr[user], self.rows.indptr[user + 1])
         return np.asarray(self.rows.data[part][~self.revealed[self.rows.indices[part]]])
 
@@ -119,9 +119,9 @@ class OverlayTable:
 
     @cached_property
     def same(self) -> Ints:
-        """For each user, one with the same row, (n,); where `used`, also with the same rate and the same `members`."""
+        """For each user, one with the same row, (n,); where `used`, also with the same rate and entry of `members`."""
         leader = self._equal_rows.copy()
-        # only users who share their row with another one may differ in rate or side
+        # only users with equal rows must be split further, by rate and membership
         shared = np.flatnonzero(self.used & (np.bincount(leader, minlength=len(leader))[leader] > 1))
         lines = np.stack([leader[shared], self.rates[shared], self.members[shared]], axis=1)
         _, first, line = np.unique(lines, axis=0, return_index=True, return_inverse=True)
@@ -135,17 +135,17 @@ class OverlayTable:
         data = self.rows.data[hides]
         row = np.repeat(np.arange(len(self.members)), np.diff(self.rows.indptr))[hides]
         start = np.concatenate([[0], np.cumsum(hides)])[self.rows.indptr]
-        falls = (data[1:] < data[:-1]) & (row[1:] == row[:-1])  # sorting takes long, and often nothing is to be sorted
+        falls = (data[1:] < data[:-1]) & (row[1:] == row[:-1])  # sorting takes long, and rows are often sorted
         return same_rows(start, data[np.lexsort((data, row))] if falls.any() else data)
 
     def alike(self, near: int) -> Ints:
         """For each user as a target, the number of one user with the same bound, (n,); -1 for members.
 
-        Three-point pairs depend on the fetchers' rows and weights alone. So does the bound by `sparse_neighbourhood`,
-        used for up to `near` fetchers, if all users have one row.
+        Three-point pairs and the bound by a moved bit depend on the fetchers' rows and weights alone. So does the bound
+        by `sparse_neighbourhood`, used for up to `near` fetchers, if all users have one row.
         """
         leader = np.where(self.members, -1, np.arange(len(self.members)))
-        public = self.public & ~self.members  # only the noise on their own label protects them
+        public = self.public & ~self.members  # they have one bound: only the noise on their own label protects them
         leader[public] = np.flatnonzero(public)[:1]
         one_row = np.unique(self._equal_rows[self.used]).size <= 1
         grouped = ~self.revealed & (one_row | (self.num_fetchers > near))
@@ -165,7 +165,7 @@ class OverlayTable:
         return np.bincount(self.rows.indices[entries], minlength=len(fetchers))
 
     def _key(self, target: int) -> bytes:
-        """A key that is equal for targets whose fetchers have the same rows and weights but for their order."""
+        """A key that is equal for targets whose fetchers have the same rows and weights in any order."""
         users, weights = self.fetchers(target)
         users, weights = users[self.used[users]], weights[self.used[users]]
         _, first, counts = np.unique(self.same[users], return_index=True, return_counts=True)
@@ -176,7 +176,7 @@ class OverlayTable:
     def kinds(self, users: Ints) -> Kinds | None:
         """The given users as targets, grouped by how many fetchers of each kind they have, larger total weights first.
 
-        None if some row has different entries, or if there are more than `MOST_FETCHERS` kinds of fetchers.
+        None if the entries of some row differ, or if there are more than `MOST_FETCHERS` kinds of fetchers.
         """
         # Rows that somebody sees; each must have equal entries.
         lengths = np.diff(self.rows.indptr)
@@ -201,7 +201,7 @@ class OverlayTable:
         return Kinds(rows[first], weight[first], distinct[most_first])
 
     def envelope(self, users: Ints) -> Floats:
-        """For each k, the largest k-th largest weight of the fetchers of any given target, descending."""
+        """For each k, the largest k-th largest weight that any given target's fetchers have; descending."""
         most = np.zeros(int(self.num_fetchers[users].max(initial=0)))
         for user in users.tolist():
             fetchers, weights = self.fetchers(user)
@@ -216,7 +216,7 @@ def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints
     Args:
         start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: each (E,).
     """
-    # one text of bytes for all entries, of which each row is a part; rows of different length have different texts
+    # the bytes of all entries, of which each row is a part; rows of different lengths have different bytes
     entries = np.rec.fromarrays(columns)
     content, size = entries.tobytes(), entries.dtype.itemsize
     first_rows: dict[bytes, int] = {}
@@ -242,6 +242,8 @@ def check_table(
 ) -> None:
     """Raise a ValueError, of one line, unless the table is a fetch distribution and the other arguments fit it.
 
+    Rows may sum to 1 ± 1e-9. Bounds take the entries as exact.
+
     Args:
         w: (n, n), the fetch probabilities. sampling_rate: one number in (0, 1], or (n,) in [0, 1].
         flags: by name, (n,) bool or None. draws: labels that each member got, at least 1.
@@ -256,7 +258,7 @@ def check_table(
             raise ValueError(f"{key}: must be one bool for each user")
     if draws < 1:
         raise ValueError(f"draws = {draws}: must be at least 1")
-    # Users who never submit need no fetch law.
+    # Users who never submit may have an empty row.
     sums = np.asarray(w.sum(axis=1)).ravel()
     if np.any((np.abs(sums - 1.0) > 1e-9) & ((rates > 0.0) | (sums != 0.0))):
         raise ValueError("weights: every row must sum to 1, or be all zero if the user's rate is 0")

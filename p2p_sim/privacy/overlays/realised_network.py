@@ -1,4 +1,4 @@
-"""The learner's ε in a *realised* network: it is known who could be asked and how many labels arrived.
+"""The learner's ε in a *realised* network, in which it is known who could be asked and how many labels arrived.
 
 The bounds are conditional on what was realised, and must not be averaged over replicates. They hold for label
 adjacency, since labels affect neither who is online, nor which messages are lost, nor how long messages take.
@@ -36,16 +36,16 @@ from p2p_sim.privacy.randomized_response import cross, invert, local_delta, loca
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
-"""Largest number of distinct caps that are kept apart; where there are more, caps are rounded up to so many."""
+"""Largest number of distinct caps; where there are more, caps are rounded up to this number of values."""
 
 
 @dataclass(frozen=True)
 class UniformSources(Accountant):
     """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
 
-    Reveal which submissions are noisy bits (noisy labels) that are known anyway. These show nothing, and an exchange
-    among the other sources remains. With passive members: if one of them fetched the target's bit, only the noise of
-    the bit remains. Otherwise reveal also the members' bits, the bits that they fetched, and who submits these. The
+    Reveal which submissions are noisy bits (noisy labels) that are known anyway. These are no evidence, and an exchange
+    among the other sources remains. With passive members: if a member fetched the target's bit, only the noise of the
+    bit protects. Otherwise reveal also the members' bits, the bits that they fetched, and who submits these bits. The
     target's bit and other users' fetches are independent of whether a member fetched from the target.
 
     Args:
@@ -123,7 +123,7 @@ class UniformSources(Accountant):
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
     def _holds(self, epsilon: float, delta: float) -> bool:
-        """Whether δ(ε) is certified to be at most `delta`; quick where it clearly is or is not."""
+        """Whether δ(ε) is certified to be at most `delta`; quick in clear cases."""
         direct = local_delta(self.flip_prob, epsilon).upper
         spare = delta * (1.0 - 2.0**-48) - self._met * direct
         if spare <= 0.0:
@@ -154,13 +154,14 @@ class CappedFetch(Accountant):
     """Submissions whose fetch distributions are known only by their largest entries; no n by n table is needed.
 
     Submitter i fetches from each user with probability at most c = caps[i]. For every target her pair is a
-    post-processing of the three-point pair with w = c. For w < c, (τ, 1-2τ-w, τ+w) follows from (τ, 1-2τ-c, τ+c): keep
-    the two ends with one probability, exchange them with another, and go to the middle otherwise.
+    post-processing of the three-point pair with w = c. For w < c, (τ, 1-2τ-w, τ+w) is a post-processing of
+    (τ, 1-2τ-c, τ+c): keep each end with some probability, replace it by the other end with another probability, and
+    else by the middle.
 
     The probability that she is stray (see `LevelBound`) is at most 2 exp(-(M/c) kl(τ/M, α)). M = 1 - c - known_mass is
-    the least probability with which she fetches an unknown bit of another user than the target. In Chernoff's bound,
-    ln(1-α+αe^(-λw)) is convex in w and 0 at w = 0. It is thus at most w/c times its value at c, and the worst row has
-    M/c equal entries.
+    the least probability with which she fetches an unknown bit of a user other than the target. In Chernoff's bound,
+    ln(1-α+αe^(-λw)) is convex in w and 0 at w = 0. Therefore it is at most w/c times its value at c, and the worst row
+    has M/c equal entries.
 
     Args:
         caps: (m,), one for each submitter, in (0, 1].
@@ -238,7 +239,7 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
         chance = np.ones(len(caps))
         stray = 2.0 * np.exp(-others[inside] / caps[inside] * divergence) * (1.0 + 1e-9) + SUBNORMAL
         chance[inside] = np.minimum(1.0, stray)
-        # Some groups count as always stray, and show the bit if they fetched it; the others do if they are stray.
+        # Groups without such a bound count as always stray. Stray users show the bit if they fetched it.
         bounded = chance < 1.0
         if not bounded.any():
             continue

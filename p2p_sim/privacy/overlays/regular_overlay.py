@@ -19,7 +19,7 @@ from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import REALISED
 
 LARGEST_DEGREE = 4_000
-"""Largest degree; a table of fetch probabilities has its square as entries: 16 million of 12 bytes."""
+"""Largest degree. The table of fetch probabilities has about its square in entries: 16 million of 12 bytes each."""
 REGULAR = Condition(
     "regular-overlay",
     "every user asks one of her neighbours, drawn uniformly; all users have equally many; the overlay does not depend "
@@ -87,9 +87,8 @@ class RegularExchange(Accountant):
 def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilon: float, delta: float) -> int | None:
     """The smallest degree up to `most` at which bisection finds (ε, δ) certified, or None.
 
-    None if neither a power of 2 below `most` nor `most` is certified. Bisection supposes that a degree is certified if
-    a smaller one is. This is checked only for two degrees: the returned one, and the next smaller one, which is not
-    certified.
+    None if neither a power of 2 below `most` nor `most` is certified. Bisection assumes that a degree is certified if a
+    smaller one is. Checked are at least two degrees: the returned one is certified, the next smaller one is not.
     """
 
     def certified(degree: int) -> bool:

@@ -1,17 +1,20 @@
 """Products of pairs (Bernoulli(p), Bernoulli(p + d)), p in a *band* [low, high], as likelihood ratios on one grid.
 
 A user is seen with probability `rate`. She then shows 1 with probability p under the first law, and p + d under the
-second. Her pair is a post-processing of three outcomes: 1 with probability (low, low + d), 0 with probability
+second. Her pair is a post-processing of three outcomes: 1 with probabilities (low, low + d), 0 with probabilities
 (1-high, 1-high-d), and a middle that is 1 with probability (p-low)/(high-low) under both laws. A larger |d| of the same
-sign, a larger rate and a wider band give a pair with a larger curve (divergence HS_r as a function of r).
+sign, a larger rate and a wider band give a pair with a larger curve (divergence HS_r as a function of r), of which the
+other pair is a post-processing (Blackwell). So products with larger curves bound products and their mixtures.
 
 For users with equal pairs only two counts matter: how many show 1, and how many 0. Each pair of counts has a likelihood
 ratio. Its probability is split between the two points kg and (k+1)g of the grid next to its logarithm, so that its
 totals under both laws remain. Such a split only spreads the ratio, and raises all divergences (Blackwell).
 
 Rounding: bands narrower than `_SAME` count as one p, others are widened by `_WIDER`, and outcomes that are less likely
-than `_RARE` count as showing the law itself. So no probability is off by more than 1e-8 of itself. A law is off by at
-most `SLACK` of itself, as at most `-LOG_TAIL` more users than expected show an unlikely outcome.
+than `_RARE` count as showing the law itself. So no probability q is off by more than 1e-13, or 1e-8 of itself. A law is
+then off by 1e-13 Σ (k - its mean)/q, over the outcomes of all groups, k being how many users show the outcome. By
+Bernstein's inequality this sum is below `SLACK`, except with probability e^`LOG_TAIL`: at most about `-LOG_TAIL` more
+users than expected, in all groups together, show outcomes with q near `_RARE`.
 """
 
 import math
@@ -31,13 +34,15 @@ SLACK = 1e-6
 _NEAR = 1e-8
 """Relative error that is charged for a likelihood ratio."""
 _SAME, _WIDER, _RARE = 1e-13, 1e-7, 1e-5
-"""Width of a band below which it counts as one p; by how much others are widened; least probability of an outcome."""
+"""Width of a band below which it counts as one p; by how much others are widened; least probability of an outcome.
+
+Only `low` is lowered: `DenseTable.bands` raises `high` by 1e-9, or `high` is exact but for rounding, below `_SAME`."""
 _POINTS = 1200
 """Approximate number of points of the grid."""
 _REACH = 20.0
 """Approximate number of standard deviations of the loss that the grid covers."""
 _MOST_STEPS = 1e5
-"""Largest number of steps of the grid in the largest loss of one user; she may be seen as rarely as once in 1e60."""
+"""Largest number of steps of the grid in the largest loss of one user, which may be far above the deviation."""
 _NEGLIGIBLE = 1e-30
 """Probability below which grid points at the ends of a product are cut off, and charged."""
 
@@ -46,7 +51,7 @@ _NEGLIGIBLE = 1e-30
 class Shift:
     """The pair of each of `count` users: seen with probability `rate`, she shows 1 with probability p or p + `shift`.
 
-    p is the probability under the first law, unknown in [low, high]; the shift d may be negative.
+    p, the probability under the first law, is any value in [low, high]; the shift d may be negative.
     """
 
     rate: float
@@ -57,7 +62,7 @@ class Shift:
 
     @property
     def weight(self) -> float:
-        """count · rate · shift² (1/low + 1/(1-high)): about the variance of the users' log likelihood ratios' sum."""
+        """count · rate · shift² (1/low + 1/(1-high)): about the variance of the sum of all users' losses."""
         spread = 1.0 / max(self.low, 1e-3) + 1.0 / max(1.0 - self.high, 1e-3)
         return self.count * self.rate * self.shift**2 * spread
 
@@ -80,7 +85,7 @@ class ShiftLaw:
     """Two laws of an observation, given by the likelihood ratio of the second law to the first, on a grid.
 
     law: (K,), probabilities under the first law of the ratios exp((first + 0, 1, ...) · grid). lost: for each law, the
-    probability of outcomes that are impossible under the other law.
+    probability of outcomes that are impossible under the other law, and of what was left out.
     """
 
     law: Floats
@@ -90,12 +95,13 @@ class ShiftLaw:
 
     @cached_property
     def ratios(self) -> Floats:
+        """The likelihood ratios of the second law to the first at the points of the grid, (K,), ascending."""
         return np.asarray(np.exp(self.grid * (self.first + np.arange(len(self.law)))))
 
     def above(self, ratio: Floats) -> Floats:
         """HS_ratio(second || first), rounded up, for each given ratio of at least 0.
 
-        It is second(E) - ratio · first(E) + lost[1], where E is the event that the likelihood ratio exceeds `ratio`.
+        HS is second(E) - ratio · first(E) + lost[1], where E is the event that the likelihood ratio exceeds `ratio`.
         """
         lowered = ratio * (1.0 - _NEAR)
         at = np.searchsorted(self.ratios, lowered, side="right")
@@ -106,7 +112,7 @@ class ShiftLaw:
     def below(self, ratio: Floats) -> Floats:
         """HS_ratio(first || second), rounded up, for each given ratio of at least 0.
 
-        It is first(E) - ratio · second(E) + lost[0], where E is the event that the likelihood ratio is below 1/ratio.
+        HS is first(E) - ratio · second(E) + lost[0], where E is the event that the likelihood ratio is below 1/ratio.
         """
         lowered = ratio * (1.0 - _NEAR)
         at = np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")
@@ -116,16 +122,16 @@ class ShiftLaw:
 
     @cached_property
     def _upper(self) -> Floats:
-        """(2, K+1) probabilities under both laws from each point of the grid on."""
+        """(2, K+1): for each point of the grid, the probabilities of it and all larger ones under both laws."""
         return np.stack([_sums(self.law[::-1])[::-1], _sums((self.law * self.ratios)[::-1])[::-1]])
 
     @cached_property
     def _lower(self) -> Floats:
-        """(2, K+1) probabilities under both laws before each point of the grid."""
+        """(2, K+1): for each point of the grid, the probabilities of all smaller ones under both laws."""
         return np.stack([_sums(self.law), _sums(self.law * self.ratios)])
 
     def times(self, factor: "ShiftLaw") -> "ShiftLaw":
-        """The law of this observation and an independent one on the same grid; `lost` adds up."""
+        """The law of this and an independent observation, whose grids are equal; `lost` adds up."""
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
         ratios = np.exp(self.grid * (first + np.arange(len(law))))
         # Cut off both ends where both laws are negligible; what is cut off counts as lost.
@@ -152,7 +158,7 @@ LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
     """The law of all users' independent observations, on the given grid, or on one that suits them.
 
-    It is `LAW_SHOWN` if, for some user, p or p + d is no probability.
+    The result is `LAW_SHOWN` if p or p + d of some user lies outside [0, 1].
     """
     shifts = [users for users in shifts if users.count and users.rate > 0.0 and users.shift != 0.0]
     if not all(users.possible for users in shifts):
@@ -169,9 +175,9 @@ def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
 
 
 class Outcomes(NamedTuple):
-    """Probabilities, under the first and the second law, that a user shows 1 (`hit`), 0, or the law itself.
+    """Probabilities, under the first and the second law, that a user shows 1 (`hit`), 0 (`zero`), or the law itself.
 
-    alike: the probability of the middle, or of nothing, which is equal under both laws.
+    alike: the probability that she shows the middle or is not seen, which is equal under both laws.
     """
 
     hit: list[float]
@@ -183,7 +189,7 @@ class Outcomes(NamedTuple):
 def _outcomes(users: Shift) -> Outcomes:
     """The probabilities of one user's outcomes; those less likely than `_RARE` count as showing the law itself.
 
-    1 has the probabilities rate · (low, low + d), and 0 rate · (1-high, 1-high-d).
+    The probabilities are rate · (low, low + d) for 1, and rate · (1-high, 1-high-d) for 0.
     """
     low, high = users.low, users.low
     if users.high - users.low > _SAME:
@@ -205,7 +211,7 @@ def counted(users: Shift, grid: float) -> ShiftLaw:
     The loss is k ln(hit[1]/hit[0]) + z ln(zero[1]/zero[0]).
     """
     hit, zero, law_itself, alike = _outcomes(users)
-    # Under either law, nobody shows the law itself with probability (1 - law_itself)^count; else the outcome is lost.
+    # Nobody shows the law itself with probability (1 - law_itself)^count. All other outcomes count as lost.
     silent = [users.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in law_itself]
     missed = 8.0 * tail_mass(LOG_TAIL)
     lost = [-math.expm1(logarithm) * (1.0 + 1e-12) + missed for logarithm in silent]
@@ -240,7 +246,10 @@ def _odds(part: float, rest: float) -> float:
 
 
 def _window(count: int, first: float, second: float) -> Floats:
-    """Consecutive values; Bin(count, p), p = `first` or `second`, is on either side with e^`LOG_TAIL` at most."""
+    """Consecutive values: Bin(count, p) is below them with probability e^`LOG_TAIL` at most, and likewise above.
+
+    first, second: the two values of p for which this holds.
+    """
     ends = [bernstein_window(count * p, count * p * (1.0 - p), count, LOG_TAIL) for p in (first, second)]
     return np.arange(min(end[0] for end in ends), max(end[1] for end in ends) + 1, dtype=np.float64)
 
@@ -252,7 +261,7 @@ def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) 
     above gets the share (e^(loss - kg) - 1)/(e^g - 1), where g = `grid` and kg is the point below.
     """
     used = law > 0.0
-    if not used.any():  # the probability that nobody shows the law itself is too small for a number
+    if not used.any():  # the probability that nobody shows the law itself underflows to 0
         return ShiftLaw(np.zeros(1), 0, grid, lost)
     law, loss = law[used], loss[used]
     below = np.floor(loss / grid + 1e-12).astype(np.int64)

@@ -2,7 +2,7 @@
 
 Let the target v's *fetchers* be the users i with W[i, v] > 0. Each other user whose bit is hidden and whom some fetcher
 may ask is a *cell*, and is assigned to one of these fetchers; A_i are the cells of fetcher i. The bound reveals more
-than anybody sees, in three steps.
+than the learner sees, in three steps.
 
 *Rings.* Let S_k be the cells of all fetchers but k, and h = rate_k · W_k(S_k) the probability that k submits a bit of
 S_k, where W_k(S) = Σ_(j in S) W_kj. Give user k independent clocks, one for each cell of S_k: that of cell j rings with
@@ -12,9 +12,9 @@ clock rings, and then the bit whose clock rings first. Reveal the bits of all ce
 cell j stays hidden with probability u_j = Π_k (1-h_k)^(W_kj/W_k(S_k)), independently of other cells.
 
 *Samples.* Let X_i be the hidden cells of A_i. Given that no clock of fetcher i rang, her submission is seen and comes
-from v or X_i with probability c (W_iv + W_i(X_i)), c = rate_i/(1-h_i); any other submission is revealed. Give each
-fetcher with a ring an independent sample of that law besides: the learner can only gain. Now each fetcher has a sample.
-Given the X_i, the samples are independent, as nobody else uses X_i. The X_i are independent, as no cell is in two.
+from v or X_i with probability c (W_iv + W_i(X_i)), c = rate_i/(1-h_i); any other submission is revealed. Give also each
+fetcher whose clock rang an independent sample of that law: the learner can only gain. Now each fetcher has a sample.
+Given the X_i, the samples are independent, as nobody else uses X_i. The X_i are independent, as each cell is in one.
 
 *Pairs.* A sample from v or X_i shows b_v with probability w' = W_iv/(W_iv+W_i(X_i)), else a bit that is 1 with
 probability in [α, 1-α]. It is a post-processing of the three-point pair with τ = (1-w')α and w = w' (see
@@ -23,11 +23,12 @@ probability in [α, 1-α]. It is a post-processing of the three-point pair with 
     low = c α W_i(X_i),   high = low + c W_iv.
 
 If X_i is empty the bit itself is shown. Curves max(0, high - r·low) do not increase in W_i(X_i), so weights may be
-rounded down. The product over fetchers, X_i mixed, bounds the divergence of b_v; keep and r of the flip apply once.
+rounded down. The product over fetchers, each a mixture over X_i, bounds the divergence of b_v; keep and r of the flip
+apply once.
 
-Members of a coalition pooled with the learner: given that none fetched the target's bit, what they fetched is rings at
-rate 1, by their law without the target, with clocks of its own for each of their draws. Their own bits, and who asked
-them, are revealed.
+Members of a coalition pooled with the learner: given that no member fetched the target's bit, each of their draws rings
+clocks of its own, at rate 1 and by the member's law without the target. Members' own bits, and who asked them, are
+revealed.
 """
 
 import itertools
@@ -40,7 +41,7 @@ from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable
 from p2p_sim.privacy.overlays.symmetric_pairs import Pair, SymmetricLosses, product
 
 _UNITS = 32
-"""Steps into which the mean weight of a row's cells is cut if they are not equal."""
+"""Steps into which the mean weight of a row's cells is cut if the weights differ."""
 
 
 def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
@@ -61,7 +62,7 @@ def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
     hiding, cell = np.unique(asked.col[free], return_inverse=True)
     asker = asked.row[free]
     owner = _assign(cell, asker, asked.data[free] / weights[asker], len(fetchers))
-    # Whoever else asks a cell may ring it: with her rate, members always.
+    # Anybody else who asks a cell may ring its clock: with her rate, members with rate 1.
     asking = table.columns[:, hiding].tocoo()
     row, column, entries = _indices(asking.row, fetchers), asking.col, asking.data
     mine = owner[column] == row
@@ -105,8 +106,8 @@ def _indices(users: NDArray[np.integer], among: NDArray[np.integer]) -> Ints:
 def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
     """For each cell, the one of `count` fetchers to whom it is assigned, (C,).
 
-    Cells that the fewest may ask come first. Each goes to the fetcher, among those who may ask it, whose cells so far
-    have the least sum of shares.
+    Cells that the fewest fetchers may ask come first. Each cell goes to the fetcher, among those who may ask it, whose
+    cells so far have the least sum of shares.
 
     Args:
         cells, fetchers, shares: (E,) each, for each entry its cell, numbered from 0 without gaps, its fetcher i, and
@@ -127,10 +128,10 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
 def _rings(
     users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: Ints, num_cells: int
 ) -> tuple[Floats, Floats]:
-    """How much of the cells is seen, as two arrays.
+    """How likely cells are seen, as two arrays: h_k for each user, (K,), and u_j for each cell, (C,).
 
-    h_k = rate_k W_k(S_k), (K,), is the probability that user k submits a bit of S_k. With R_k draws of user k,
-    u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)), (C,), is a lower bound of the probability that cell j stays hidden.
+    h_k = rate_k W_k(S_k) is the probability that user k submits a bit of S_k. With R_k draws of user k,
+    u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)), rounded down, is the probability that cell j stays hidden.
 
     Args:
         users, cells, entries: (E,) each, k, j and W_kj for each j in S_k. rates, draws: (K,), of each user.
@@ -149,10 +150,10 @@ def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) 
     """The laws, (F, L), of F = `count` fetchers' hidden weights W_i(X_i), in multiples of units, and the units, (F,).
 
     Args:
-        fetchers, entries, hidden: (C,) each, whose each cell is, its weight, and the probability that it is hidden;
-            cells are hidden independently. Weights are rounded down to the units.
+        fetchers, entries, hidden: (C,) each: for each cell its fetcher, its weight, and the probability that it is
+            hidden; cells are hidden independently. Weights are rounded down to multiples of the units.
     """
-    # A fetcher's unit is the weight of her cells if all have the same, else a part of their mean.
+    # A fetcher's unit is the weight of her cells if their weights are equal, else a part of their mean.
     order = np.argsort(fetchers, kind="stable")
     fetchers, entries, hidden = fetchers[order], entries[order], hidden[order]
     sizes = np.bincount(fetchers, minlength=count)
@@ -164,7 +165,7 @@ def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) 
     units = np.where(sizes == 0, 1.0, np.where(equal, least, total / np.maximum(sizes, 1) / _UNITS))
     steps = np.floor(entries / units[fetchers] * (1.0 + 1e-12)).astype(np.int64)
     length = 1 + int(np.bincount(fetchers, weights=steps, minlength=count).max(initial=0.0))
-    # The laws of the sums: add the k-th cell of every fetcher, with its probability to be hidden, for each k.
+    # The laws of the sums: for each k add the k-th cell of every fetcher, with the probability that it is hidden.
     law = np.zeros((count, length))
     law[:, 0] = 1.0
     starts = np.cumsum(sizes) - sizes

@@ -7,10 +7,10 @@ high = τ+w.
 
 A loss between the points kg and (k+1)g of the grid is split between the two. The hockey-stick curve of the pair (HS_r
 as a function of r) remains at every e^(kg), and becomes linear in between. The curve is convex, so that the new pair's
-curve is nowhere below it; and pairs with larger curves have products with larger curves (Blackwell).
+curve is nowhere below the old one; and pairs with larger curves have products with larger curves (Blackwell).
 
 Rounding: `low` and `high` have errors of a few u, and are moved apart by more before they are used. All terms of a law
-are non-negative. So a sum of N losses is off by N times the 8u of each loss, and the errors that
+are non-negative. So the law of a sum of N losses is off by N times the 8u of each loss, and by the errors that
 `SymmetricLosses.plus` adds.
 """
 
@@ -27,20 +27,20 @@ from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, outwa
 SHARES = tuple(float(share) for share in np.arange(0.05, 0.975, 0.025))
 """Levels τ that are tried, as shares of α."""
 LEAST_FLIP = 1e-100
-"""α below which no pairs are used: no number of users hides anything, and products of e^ε₀ would overflow."""
+"""α below which no pairs are used: any number of users hides too little, and products of e^ε₀ would overflow."""
 _APART = 2.0**-48
-"""Relative amount by which `low` and `high` are moved apart; above their rounding errors."""
+"""Relative amount by which `low` and `high` are moved apart; larger than their rounding errors."""
 _NEGLIGIBLE = 1e-40
 """Probability below which the ends of a law are cut off, and charged."""
 _POINTS = 3000
-"""Points of the grid for the sum of all losses, about."""
+"""Approximate number of points of the grid for the sum of all losses."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
     """The symmetric pair of each of `count` users.
 
-    low, high: (J,), of each part. leak: the probability that a user shows the bit itself.
+    low, high: (J,), `low` and `high` of each part. leak: the probability that a user shows the bit itself.
     """
 
     low: Floats
@@ -73,9 +73,9 @@ class SymmetricLosses:
     error: float = 0.0
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """HS_ratio(P || Q) = Σ max(0, P - ratio·Q), an upper bound; the other direction's is equal.
+        """HS_ratio(P || Q) = Σ max(0, P - ratio·Q), an upper bound; HS_ratio(Q || P) is equal.
 
-        ln(ratio) and the losses are rounded, so that ln(ratio) is taken to be smaller by 4u times the larger of them.
+        ln(ratio) and the losses are rounded, so that ln(ratio) is lowered by 4u times the larger of them.
         """
         losses = self.grid * (self.first + np.arange(len(self.law)))
         least = math.log(ratio) * (1.0 - 4.0 * UNIT) - 4.0 * UNIT * (1.0 + float(np.abs(losses).max(initial=0.0)))
@@ -89,7 +89,7 @@ class SymmetricLosses:
         A convolution of K and L values adds an error of (min(K, L) + 1)u.
         """
         law = np.convolve(self.law, more.law)
-        # Cut negligible ends; their sum is charged, and at least what may have underflowed.
+        # Cut negligible ends; their sum is charged, and more than may have underflowed.
         likely = np.flatnonzero(law > _NEGLIGIBLE)
         low, high = int(likely[0]), int(likely[-1])
         cut = float(law[:low].sum() + law[high + 1 :].sum()) + len(law) * 1e-300
@@ -125,9 +125,9 @@ def product(pairs: Sequence[Pair]) -> SymmetricLosses:
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
-    """Width of the grid: the loss itself if all are equal, else an eighth of a typical one if that is not too fine.
+    """Step of the grid: the loss itself if all are equal, else an eighth of a typical loss, or more.
 
-    At most `_POINTS` points in 26 deviations of the sum, and 500 in the largest loss.
+    There are at most `_POINTS` points in 26 deviations of the sum, and 500 in the largest loss.
     """
     low = np.concatenate([p.low for p in pairs] or [np.ones(1)])
     high = np.concatenate([p.high for p in pairs] or [np.full(1, 2.0)])
@@ -190,7 +190,7 @@ class Levels:
     for each level. With H the divergence of a level's law, HS_r <= leak + H at each level. If nobody is stray at a
     level, HS_r <= always + H. Sort the levels so that the values G_k = always + H fall: G_0 = exposure > G_1 > ... Let
     s_k be the least `stray` of the levels k, k+1, ... HS_r exceeds G_k only if somebody is stray at each of these. So
-    HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). Fewer levels never bound it better.
+    HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this bound is never smaller.
     """
 
     exposure: float
@@ -245,4 +245,4 @@ class Divergence(Protocol):
     """A bound of the hockey-stick divergence of what is seen if one user's noisy bit is 1 and if it is 0."""
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio. With a limit, a larger bound may do if it is on the same side of the limit."""
+        """Upper bound of HS_ratio. With a limit, it may be larger, on the same side of the limit."""

@@ -1,8 +1,8 @@
 """Bounds of one user's δ(ε): the three-point pairs of her label's fetchers at several levels τ, and other bounds.
 
 At a level τ the three-point pairs bound the fetchers whose p_i lie in [τ, 1-τ-w] (see `fetch_distribution`). A
-fetcher's p_i lies outside only if the weighted sum of the other noisy bits of her row, or that of their complements, is
-below τ. `Tails` bounds how likely this is.
+fetcher's p_i lies outside only if the weighted sum of the other noisy bits of her row, or the weighted sum of their
+complements, is below τ. `Tails` bounds how likely this is.
 """
 
 import math
@@ -33,9 +33,9 @@ _STRENGTHS = 2.0 ** np.arange(-6.0, 8.0, 0.25)
 MOST_LINES = 128
 """Largest number of different weights of one target's fetchers that are kept apart."""
 _GRID = 24
-"""Where weights are of more values than `MOST_LINES`, they are rounded up to about twice as many as this."""
+"""More than `MOST_LINES` different weights are rounded up to about twice this number of values."""
 _FEW = 8
-"""How many levels are combined before all of them are."""
+"""Largest number of levels that are combined first; then all levels are combined."""
 
 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
@@ -81,9 +81,9 @@ class Tails:
     """Bounds of the probability that a user's p_i is below a level, for rows of a table, each without one entry.
 
     Args:
-        row: returns the entries of a user's row that hide somebody, in any order.
+        row: returns the entries of a user's row for users with hidden bits, in any order.
         flip_prob: α in (0, 1/2]. levels: (K,), positive.
-        without: how many of the largest entries, besides the one, hide nobody either.
+        without: how many of the largest remaining entries are left out as well, since their bits may be known.
     """
 
     row: Callable[[int], Floats]
@@ -92,7 +92,7 @@ class Tails:
     without: int = 0
 
     def lacking(self, users: NDArray[np.integer], entries: Floats) -> Floats:
-        """The bounds, (F, K), for the rows of F users, each without the one hiding entry that `entries` (F,) states."""
+        """The bounds, (F, K), for the rows of F users, each without one entry for a hidden bit: `entries`, (F,)."""
         bounds = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
         for index, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
@@ -102,7 +102,7 @@ class Tails:
             else:
                 bounds[index] = even
         if uneven:
-            # Such a row's factors less those of the entry are off by at most 1e-12 times those of the whole row.
+            # The row's factors minus those of the entry; off by at most 1e-12 times the row's factors.
             strengths, factors = np.stack([self._moments(user) for user in users[uneven].tolist()], axis=1)
             own = np.log1p(self.flip_prob * np.expm1(-strengths * entries[uneven][:, None]))
             factors = factors - own + 1e-12 * np.abs(factors)
@@ -111,12 +111,12 @@ class Tails:
         return bounds
 
     def worst(self, users: NDArray[np.integer], count: int) -> Floats:
-        """The bounds, (count, K), with equal lines, that hold for every user's row, whichever entry is left out."""
+        """The bounds, (count, K), with equal rows, that hold for every user's row, whichever entry is left out."""
         bounds = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
         return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
-        """The bounds, (K,), of a row whose entries but `entry` are equal, or if `without` is not 0; else None."""
+        """The bounds, (K,), of a row without `entry`; None if `without` is 0 and the other entries differ."""
         if self.without:
             hiding = self._hiding(user)
             hiding = np.delete(hiding, np.searchsorted(hiding, entry))
@@ -138,12 +138,12 @@ class Tails:
         return _even(weight, count, self.flip_prob, self.levels)
 
     def _hiding(self, user: int) -> Floats:
-        """The entries of a user's row that hide somebody, ascending."""
+        """The entries of a user's row for users with hidden bits, ascending."""
         return np.sort(self.row(user))
 
     @remembered
     def _ends(self, user: int) -> tuple[int, list[float]]:
-        """How many entries of a user's row hide somebody, and the two least and the two largest, ascending."""
+        """How many entries of a user's row are for hidden bits, and the two least and the two largest, ascending."""
         hiding = self._hiding(user)
         return hiding.size, [*hiding[:2].tolist(), *hiding[-2:].tolist()]
 
@@ -159,8 +159,8 @@ class Tails:
 class TargetLevels:
     """The bounds of `Levels` for one target, each level computed when it is first needed.
 
-    Her fetchers come in groups. The users of a group have one and the same row, and stray together. A larger weight
-    gives a pair with a larger curve, so weights may be rounded up.
+    Her fetchers come in groups. The users of a group have equal rows, so that all or none of them are stray. A larger
+    weight gives a pair with a larger curve, so weights may be rounded up.
 
     Args:
         weights, rates, counts: (G,), each group's w, its users' rate, and how many users it has.
@@ -204,7 +204,7 @@ class TargetLevels:
         return Levels(self._exposure, tuple(bound for level in levels if (bound := self._level(level)) is not None))
 
     def best(self, ratio: float) -> tuple[int, ...]:
-        """Indices of a few levels that together bound HS_ratio nearly as well as all, each the best next to choose."""
+        """Indices of a few levels that together bound HS_ratio nearly as well as all, chosen greedily."""
         chosen: tuple[int, ...] = ()
         bounds = {level: self._level(level) for level in range(len(SHARES))}
         within = {level: bound.law.divergence(ratio) for level, bound in bounds.items() if bound}
@@ -225,7 +225,7 @@ class TargetLevels:
         chance = np.minimum(1.0, 2.0 * self.tails[:, level])
         chance[2.0 * threshold + weights >= 1.0] = 1.0
         bounded = chance < 1.0
-        # Stray groups show the target's bit if they submit it.
+        # Users of stray groups show the target's bit if they submit it.
         always = any_of(self._exposures[~bounded], copies[~bounded])
         stray = float((copies * chance)[bounded].sum()) * (1.0 + 1e-12)
         leak = always + float((copies * (self._exposures * chance))[bounded].sum()) * (1.0 + 1e-12)
@@ -257,10 +257,10 @@ class UserBound:
 
     Args:
         flip_prob: α in [0, 1/2].
-        met: probability that a member fetched her bit, or 1 if the bit is known: only the local noise is left then.
-        ways: functions that each build a bound of what is seen otherwise, called when first needed; the least counts.
+        met: probability that a member fetched her bit, or 1 if the bit is known: then only the local noise protects.
+        ways: functions that each build a bound for the other case, called when first needed; the least bound counts.
         levels: the levels that the last way combines, and of which the first way combines a few.
-        precision: relative, of ε, from above.
+        precision: largest relative error of ε, which is rounded up.
     """
 
     flip_prob: float
@@ -283,7 +283,7 @@ class UserBound:
         return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
-        """Indices of a few levels τ that together nearly give the least δ(ε); none where another way is better."""
+        """Indices of a few levels τ that together nearly give the least δ(ε); empty if another way is better."""
         if self.levels is None:
             return ()
         last = amplified_delta(self._built[-1], self.flip_prob, epsilon)
@@ -294,7 +294,7 @@ class UserBound:
         return self.levels.best(ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Upper bounds of δ(ε), one after another; with `delta`, a larger one may do if on the same side of `delta`."""
+        """Upper bounds of δ(ε), one after another; with `delta`, they may be larger, on the same side of `delta`."""
         direct = local_delta(self.flip_prob, epsilon).upper
         yield direct
         limit = None if delta is None else (delta - self.met * direct) / max(1.0 - self.met, SUBNORMAL)

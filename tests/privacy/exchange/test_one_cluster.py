@@ -9,6 +9,7 @@ from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.binomial_windows import NARROW, SubmissionCounts
+from p2p_sim.privacy.exchange.cover_plan import CoverBlock, CoverPlan
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers, spacing
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
@@ -50,6 +51,26 @@ def test_every_data_set_is_certified(n, alpha, theta, least, accepted):
     for left_out in range(len(certified)):
         others = certified[:left_out] + certified[left_out + 1 :]
         assert not {m for part in others for m in part} >= wanted
+
+
+@pytest.mark.parametrize(
+    "block",
+    [CoverBlock(range(1, 9, 3), 1), CoverBlock(range(1, 2), 36), CoverBlock(range(-1, 3), 0),
+     CoverBlock(range(3, 1, -1), 0)],
+)  # fmt: skip
+def test_a_block_that_leaves_data_sets_out_is_refused(monkeypatch, block):
+    """Planted in the plan: a gap, too few others, a negative m, and a falling range."""
+    monkeypatch.setattr(CoverPlan, "blocks", lambda its, first, trust: [block])
+    with pytest.raises(ValueError, match="does not certify every data set"):
+        covered_by(LabelExchange(37, 0.1, 0.5).setting, lambda: True)
+
+
+def test_several_data_sets_without_tables_are_refused(monkeypatch):
+    """Tails would be those of the first m alone."""
+    monkeypatch.setattr(CoverPlan, "blocks", lambda its, first, trust: [CoverBlock(range(first, first + 2), 0)])
+    monkeypatch.setattr(DeltaEvaluator, "direct", False)
+    with pytest.raises(ValueError, match="does not certify every data set"):
+        covered_by(LabelExchange(37, 0.1, 0.5).setting, lambda: True)
 
 
 @pytest.mark.parametrize(
@@ -148,8 +169,8 @@ def test_small_clusters_with_many_submissions_are_covered_to_the_end():
     """Fewer than 100 users leave b = 0 for the last attempt; ε of m = 1 is above that of all zeros here."""
     exchange, delta = ClusterExchange(84, 0.18090653478800497, 6649, 0.7982538849639687), 0.00043847147077600695
     bracket = exchange.epsilon(delta)
-    assert exchange.revealed == 0
-    assert not exchange.tabulated
+    assert exchange.least_revealed == 0
+    assert not exchange.searched_in_full
     evaluator = DeltaEvaluator(exchange, math.log(delta))
     assert evaluator.at(0, bracket.upper).upper < delta
     assert evaluator.at(1, bracket.upper).upper <= delta < evaluator.at(1, 0.54906).lower

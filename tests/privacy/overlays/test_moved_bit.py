@@ -183,23 +183,23 @@ def test_strays_are_charged_where_bands_are_left_by_chance():
     weights = uneven(n, 3, 0.1)
     table = DenseTable(weights, np.zeros(n), np.ones(n), alpha)
     rng = np.random.default_rng(1)
-    bands = table.bands(table.known_ones[0], -3.0)
+    bands = table.bands(table.known_ones[0], 3.0)
     outside = 0
     for _ in range(20_000):
         bits = np.append(0.0, rng.random(n - 1) < alpha)
         at = int(bits.sum()) - int(bands.ones[0])
         p = float(weights[1] @ bits)
         outside += not bands.low[at] <= p <= bands.high[at]
-    stray = table.strays(-3.0) / float(weights.max(axis=1).sum())
+    stray = table.strays(3.0) / float(weights.max(axis=1).sum())
     assert 0.0 < stray <= 2.0 * np.exp(-3.0) * (1.0 + 1e-8)
     assert outside / 20_000 <= stray
     known = DenseTable(0.7 * weights, np.full(n, 0.3), np.ones(n), alpha)  # the rest from known bits
-    fetched = known.bands(table.known_ones[0], -3.0)
+    fetched = known.bands(table.known_ones[0], 3.0)
     assert fetched.low == pytest.approx(0.7 * bands.low, abs=1e-8)
     assert fetched.high == pytest.approx(np.minimum(0.7 * bands.high + 0.3, 1.0), abs=1e-8)
-    wide, narrow = (table.bands(table.known_ones[0], log_stray) for log_stray in (-20.0, -0.01))
+    wide, narrow = (table.bands(table.known_ones[0], exponent) for exponent in (20.0, 0.01))
     assert np.all(wide.low <= narrow.low)
-    assert table.strays(-20.0) < table.strays(-0.01)
+    assert table.strays(20.0) < table.strays(0.01)
 
 
 @pytest.mark.parametrize(
