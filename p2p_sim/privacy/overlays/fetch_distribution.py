@@ -84,8 +84,8 @@ class FetchDistribution(Accountant):
     """An exchange in which user i fetches from j with probability weights[i, j].
 
     Args:
-        weights: (n, n), dense or sparse, non-negative, rows that sum to 1 (to 1e-9); the row of a user whose rate is 0
-            may also be all zero.
+        weights: (n, n), dense or sparse, non-negative, rows that sum to 1; a row that is off by at most 1e-9 is
+            divided by its sum. The row of a user whose rate is 0 may also be all zero.
         flip_prob: α in [0, 1/2].
         sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives: 1 and 0
             for a realised network, in which it is known who submitted.

@@ -13,11 +13,9 @@ define these terms.
 1. *Known ones*, `DenseTable.known_ones`. A user's bit, if her label is 1, is 1 for sure with some probability, and
    Bernoulli(α) else. Reveal which of the two. So a data set is a set C of users whose bits are known to be 1, and all
    other bits are Bernoulli(α). |C| <= N/2 is enough: else swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and
-   swaps the directions. (Rows may sum to 1 ± 1e-9, which is not charged: on even tables of 100 and 400 users this
-   changed δ by at most 1.2e-7 of itself, less than `SLACK` adds.) Bits that the learner knows may be 0 or 1 in any
-   case: they widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits of users outside C are
-   revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of X users is equally
-   likely.
+   swaps the directions. Bits that the learner knows may be 0 or 1 in any case: they widen the bands. The sizes |C| are
+   split into ranges c..c'. In each range, bits of users outside C are revealed until H bits remain hidden, whatever |C|
+   is. X of these H bits are 1, and each set of X users is equally likely.
 2. *A moved bit*, `MovedLaw`. Publish the H hidden bits, but change them first if v's bit is 1: with probability M(X),
    one of the H-X zeros, uniformly chosen, is shown as 1. It belongs to a user J. Submissions still carry the true bits.
    To forget what is published gives the learner's view, so that the divergence does not fall. The number of ones now

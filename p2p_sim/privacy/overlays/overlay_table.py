@@ -21,6 +21,8 @@ Bools = NDArray[np.bool_]
 Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+_EVEN, _ROUNDED = 1e-12, 1e-9
+"""_EVEN: how far a row's sum may be from 1 by the rounding of entries. _ROUNDED: how far a given row's sum may be."""
 MOST_FETCHERS = 64
 """Largest number of kinds of fetchers with which `OverlayTable.kinds` groups targets."""
 
@@ -225,12 +227,21 @@ def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints
 
 
 def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
-    """The table in rows (CSR), with entries that occur several times added up, and without explicit zeros."""
+    """The table in rows (CSR), with entries that occur several times added up, and without explicit zeros.
+
+    A row whose sum is off by more than `_EVEN` and at most `_ROUNDED` is divided by it, so that it is a law.
+    """
     rows: scipy.sparse.csr_array = scipy.sparse.csr_array(weights)  # type: ignore[arg-type]
     if not rows.has_canonical_format or not rows.data.all():
         rows = rows.copy()
         rows.sum_duplicates()
         rows.eliminate_zeros()
+    sums = np.asarray(rows.sum(axis=1)).ravel()
+    off = np.abs(sums - 1.0)
+    if np.any((off > _EVEN) & (off <= _ROUNDED)):
+        scale = np.where((off > _EVEN) & (off <= _ROUNDED), sums, 1.0)
+        rows = rows.copy()
+        rows.data = rows.data / np.repeat(scale, np.diff(rows.indptr))
     return rows
 
 
@@ -242,7 +253,7 @@ def check_table(
 ) -> None:
     """Raise a ValueError, of one line, unless the table is a fetch distribution and the other arguments fit it.
 
-    Rows may sum to 1 ± 1e-9. Bounds take the entries as exact.
+    Bounds take the entries as exact.
 
     Args:
         w: (n, n), the fetch probabilities. sampling_rate: one number in (0, 1], or (n,) in [0, 1].
@@ -260,7 +271,7 @@ def check_table(
         raise ValueError(f"draws = {draws}: must be at least 1")
     # Users who never submit may have an empty row.
     sums = np.asarray(w.sum(axis=1)).ravel()
-    if np.any((np.abs(sums - 1.0) > 1e-9) & ((rates > 0.0) | (sums != 0.0))):
+    if np.any((np.abs(sums - 1.0) > _ROUNDED) & ((rates > 0.0) | (sums != 0.0))):
         raise ValueError("weights: every row must sum to 1, or be all zero if the user's rate is 0")
 
 
