@@ -2,7 +2,7 @@
 
 Errors of rounding are bounded as follows, with u = 2^-53. A sum, product or quotient is off by a factor within 1 ± u,
 or, where it is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds
-(N-1)u and the products of a convolution or a matrix add (N+1)u.
+(N-1)u and a convolution or a matrix product of N terms adds (N+1)u.
 """
 
 import math

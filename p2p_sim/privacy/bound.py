@@ -131,7 +131,7 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer who sees no more than any of the given ones: each of their bounds holds for her, too.
+    """The strongest observer who sees no more than each of the given ones, so that all their bounds hold for her.
 
     Raises:
         ValueError: there is none, as for the learner and a peer, who does not see the release.

@@ -3,7 +3,7 @@
 Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`).
 Composing the data set that is worst for one release instead can be wrong by a factor of 25. The noise of the releases
 must be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`: composed as
-releases they can get an ε below the truth. Disjoint clusters need no composition: the largest of their ε holds.
+separate releases they can get too small an ε. Disjoint clusters need no composition: the largest of their ε holds.
 """
 
 import math
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 FLOOR = 1e-14
-"""Smallest δ with a figure, if there are few releases: below it the convolutions' rounding is not small beside δ."""
+"""Smallest δ at which ε is computed, for few releases: below it the rounding of convolutions is not small beside δ."""
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
@@ -110,7 +110,7 @@ class Composition(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ with a bound of ε: below it rounding, or an infinite privacy loss of a release, decides."""
+        """The smallest δ with a bound of ε: below it rounding or a release's infinite loss would decide."""
         return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
 
     @property
@@ -198,7 +198,7 @@ class Composition(Accountant):
     def conditions(self) -> tuple[str, ...]:
         """The conditions of all releases; for several also fresh noise, unless `drawn_with` shows it for all.
 
-        Of several releases, a condition that users repeat their noise is limited to each single exchange.
+        For several releases, conditions that users repeat their noise are limited to each exchange alone.
         """
         each = [condition for release in self.releases for condition in release.conditions]
         if self.count > 1:

@@ -2,9 +2,8 @@
 
 **Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data
 sets, in both directions. In x = e^ε it is convex and does not increase, as it is a supremum of such functions. Let U be
-certified upper bounds of it at some ε ≥ 0, the largest of which is `top`. Let F be the largest convex function below
-these
-points: it is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
+certified upper bounds of it on a grid of ε from 0 to `top`. Let F be the largest convex function below these points:
+it is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
 
     δ(-ε) = 1 - e^-ε (1 - δ(ε)),
 
@@ -248,7 +247,7 @@ def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> flo
 
 
 def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
-    """Whether tangents of a μ-GDP mechanism's δ(ε) in e^ε lie above each two neighbouring points.
+    """Whether tangents of a μ-GDP mechanism's δ(ε) in e^ε lie above both of any two neighbouring points.
 
     The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference of two terms, less
     an allowance for rounding, 1e-9 of the height; where more digits cancel, the result is False.

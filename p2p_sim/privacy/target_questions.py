@@ -23,7 +23,7 @@ class Calibration:
     flip_prob: α for all clusters. each: α by cluster size. Each α is rounded up to few digits, so that the target holds
         for α as it is printed.
     bound: the statement at `flip_prob`. local: ε₀ of a noisy label alone at `flip_prob`.
-    noise_alone: whether the target needs the α at which ε₀ alone is at most the target: the exchange adds nothing.
+    noise_alone: whether α must be as large as for noise alone (ε₀ at most the target): the exchange adds nothing.
     members: number of members of a coalition, else None.
     """
 

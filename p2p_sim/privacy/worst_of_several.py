@@ -47,9 +47,8 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
     """For each ε, a certified δ that holds for all accountants, of which the first is expected to be the worst.
 
-    For exchanges with a small smallest cluster, `many_clusters.deltas` computes one from that cluster's tables: mostly
-    within 3% of the largest δ, and seldom twice as large. Otherwise it is the first accountant's δ, raised by
-    0.2% if all others are certified at this value.
+    For exchanges whose smallest cluster is small, `many_clusters.deltas` computes it from that cluster's tables: mostly
+    within 3% of the largest δ, and seldom twice as large. Otherwise it is the result of `_largest`.
     """
     exchanges = _settings(models)
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None

@@ -18,7 +18,7 @@ or e^linear.
 
 **Hockey-stick bounds.** The excess p φ'(1-u) - e^ε p' φ'(1-u') is at most φ'(1-u) (p - e^(ε-C(u)) p').
 
-1. *One ratio.* Let c be the largest C(u), and m = max(0, p - e^(ε-c) p') <= p, whose integral is at most δ(ε-c).
+1. *One ratio.* Let c be the largest C(u), and m = max(0, p - e^(ε-c) p'), of integral at most δ(ε-c); m <= p.
    The integral of φ'(1-u) m is largest if m is p at the best y and 0 elsewhere: it is at most
    1 - φ(1-δ(ε-c)) <= E K δ(ε-c). For ε < c, δ(-x) = 1 - e^-x (1 - δ(x)).
 2. *Bands.* Cut [0, 1] into bands of u, at all corners of T and at further points. In band j let w_j and C_j be the
@@ -142,7 +142,7 @@ class Selection(Accountant):
         """Upper bound of ε at δ, infinite if none is certified; the lower bound is 0.
 
         Raises:
-            ValueError: δ outside (0, 1), or below `least_delta`; or the observer of `base` sees every run.
+            ValueError: δ outside (0, 1), or below `least_delta`; or the observer of `base` is not the learner.
         """
         check_delta(delta)
         if delta < self.least_delta:
