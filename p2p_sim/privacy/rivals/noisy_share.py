@@ -84,9 +84,9 @@ class _Line:
         """
         # ends of the pieces in q₀: where the line bends, and where it or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
-        start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # where the line leaves q₁ = τ
-        end = turn + (1.0 - self.s) / up  # where it reaches q₁ = 1
-        kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # where it reaches q₁ = a
+        start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
+        end = turn + (1.0 - self.s) / up  # the line reaches q₁ = 1
+        kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # the line reaches q₁ = a
         points = (start, turn, kink, centre, end, np.ones_like(turn))
         cuts = np.clip(np.stack(np.broadcast_arrays(*points)), start, 1.0)
         cuts.sort(axis=0)

@@ -1,8 +1,8 @@
 """Accountant of randomised response with a trusted shuffler, who hides which noisy label of a cluster is whose.
 
-For two classes the learner sees no more than the number of noisy ones. Let X be their number among the others, of
-whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. So with P₀ and P₁ the
-laws of what the learner sees under the target's two true labels
+For two classes the learner sees no more than the number of noisy ones. Let X be the number of noisy ones among the
+others, of whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. So with P₀
+and P₁ the laws of what the learner sees under the target's two true labels
 
     P₀ - e^ε P₁ = keep·Pr[X = k] - lose·Pr[X = k-1],   keep = 1-2α-α(e^ε-1), lose = 1-2α+(1-α)(e^ε-1),
 
