@@ -52,7 +52,7 @@ class RunLaw(PlainNumbers, ABC):
 
     @abstractmethod
     def best_share(self, delta: float) -> float:
-        """1 - φ(1-δ), rounded up: the probability that an event of probability δ happens in some run; at most E K · δ."""
+        """1 - φ(1-δ), rounded up: the probability that some run hits an event of probability δ; at most E K · δ."""
 
     @abstractmethod
     def delta_of(self, share: float) -> float:
