@@ -1,4 +1,4 @@
-"""The base class of all accountants, which say how much an observer learns of a user's label at most."""
+"""The base class of all accountants, which bound how much an observer learns of one user's label."""
 
 import math
 from abc import ABC, abstractmethod
@@ -60,7 +60,7 @@ class Accountant(PlainNumbers, ABC):
     @property
     @abstractmethod
     def conditions(self) -> tuple[str, ...]:
-        """The conditions under which the bounds hold, each a `Condition`."""
+        """The conditions under which the bounds hold, each a `Condition`, or plain text in a plug-in."""
 
     @property
     def pure_epsilon(self) -> float:

@@ -2,7 +2,7 @@
 
 Errors of rounding are bounded as follows, with u = 2^-53. A sum, product or quotient is off by a factor within 1 ± u,
 or, where it is subnormal, by at most 2^-1075. All terms here are non-negative, so a sum of N terms in any order adds
-(N-1)u and the products of a convolution or a matrix add (N+1)u.
+(N-1)u and a convolution or a matrix product of N terms adds (N+1)u.
 """
 
 import math
@@ -24,9 +24,9 @@ UNIT = 2.0**-53
 SUBNORMAL = 2.0**-1074
 """The smallest positive number."""
 NARROW = 0.05
-"""About the largest relative change of δ within a block of numbers of submissions, for reported figures."""
+"""About the largest relative change of δ within a block of successive numbers of submissions, for reported figures."""
 LEAST = 1e-300
-"""The smallest α and θ, besides α = 0: with up to 10^7 users and 10^10 submissions all odds are normal numbers."""
+"""The smallest θ, and the smallest α but 0: with up to 10^7 users and 10^10 submissions all odds are normal numbers."""
 VALUE_ERROR = 16.0 * UNIT
 """Bound of the relative error of binomial probabilities, divided by one more than the number of values of the window.
 
@@ -52,11 +52,12 @@ class BinomialProducts(NamedTuple):
 def bernstein_window(mean: float, variance: float, largest: int, log_tail: float) -> Window:
     """A window outside of which a sum of independent bits lies with probability at most 2 exp(log_tail).
 
-    By Bernstein's inequality the sum is more than s above its mean, or below it, with probability at most
-    exp(-s² / (2(variance + s/3))). The window is 1e-6 wider, more than rounding requires for up to 10^9 bits.
+    By Bernstein's inequality the sum exceeds its mean by more than s with probability at most
+    exp(-s² / (2(variance + s/3))), and falls below it by more than s likewise. The window is 1e-6 wider, more than
+    rounding requires for up to 10^9 bits.
 
     Args:
-        mean, variance: of the sum.
+        mean, variance: mean and variance of the sum.
         largest: number of bits; the window is cut to [0, largest].
         log_tail: natural logarithm of the probability allowed on each side, negative; -inf gives the whole range.
     """
@@ -80,7 +81,8 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
 
     In each column the ratios of neighbours R(k) = (trials-k)/(k+1) · odds are multiplied up from the first value, and
     the products are normalised to sum one. In long windows the products start with a power of two for which the largest
-    is near one. If they overflow, they start at the mode and continue up by min(1, R) and down by min(1, 1/R).
+    product is near one. If they overflow nevertheless, they start at the mode and go up by min(1, R), down by
+    min(1, 1/R).
 
     Let K be the number of rows. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each step of a
     product adds u. Before normalisation an entry is off by at most 6u(K-1), the sum by (K-1)u more. Together that is
@@ -147,8 +149,8 @@ def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
     """The binomial probabilities (values,) of k = first..last, a window with the mode and nearly all the mass.
 
-    Errors are as for `binomial_columns` if `probability` is exact. 1-α is rounded: reverse the probabilities for α
-    instead.
+    Errors are as for `binomial_columns` if `probability` is exact. As 1-α is rounded, do not pass it: reverse the
+    probabilities for α instead.
     """
     if probability in (0.0, 1.0):
         return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)
@@ -157,7 +159,7 @@ def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floa
 
 
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:
-    """rate · part / whole, rounded up (to at most 1) or down, for an upper or lower bound of δ, which grows with it."""
+    """rate · part / whole, rounded up (to at most 1) or down, for a bound of a δ that grows with this value."""
     exact = Fraction(rate) * part / whole
     nearest = float(exact)
     if up and nearest < exact:
@@ -166,7 +168,9 @@ def share_of(rate: float, part: int, whole: int, up: bool) -> float:
 
 
 def some(chance: float, trials: float) -> float:
-    """The probability 1 - (1-chance)^trials that some of `trials` independent events of probability `chance` occurs.
+    """The probability 1 - (1-chance)^trials that at least one of `trials` independent events occurs.
+
+    chance: the probability of each event.
 
     Its relative error is below 2^-49: log1p and expm1 are off by an ulp or two, and d ln(1 - e^-x) / d ln x is at most
     one.
@@ -178,7 +182,7 @@ def some(chance: float, trials: float) -> float:
 
 @dataclass(frozen=True)
 class SubmissionCounts:
-    """Numbers t of submissions at which δ given t is evaluated, with weights for a lower and an upper sum around δ.
+    """Numbers t of submissions at which δ given t is evaluated, with the weights of sums that bound δ on both sides.
 
     δ given t does not decrease in t. So for a whole block of values of t, the lower sum takes δ at the block's first t,
     and the upper sum takes δ at the next block's first t.
@@ -186,8 +190,8 @@ class SubmissionCounts:
     counts: values of t at which δ is evaluated, ascending.
     lower, upper: weights of δ at `counts`.
     lost: probability of the values of t that are left out; the upper sum adds it, as if δ were 1 there.
-    log_tail: ln of the probability that either side of each window, of t and of what is seen given t, may leave out;
-        -inf: nothing.
+    log_tail: ln of the probability that a window may leave out on each side, for the windows of t and of what is seen
+        given t; -inf: nothing is left out.
     """
 
     counts: tuple[int, ...]
@@ -201,14 +205,14 @@ class SubmissionCounts:
     def of(
         trials: int, rate: float, sources: int, *, log_tail: float, log_delta: float, change: float = NARROW
     ) -> "SubmissionCounts":
-        """The blocks for t ~ Bin(trials, rate), so narrow that δ changes by a share of about `change` within one.
+        """The blocks for t ~ Bin(trials, rate); within a block δ changes by a share of about `change`.
 
         Blocks are wider where t is improbable. Weights are rounded down for the lower sum and up for the upper sum.
 
         Args:
             trials, rate: parameters of the binomial law of t.
             sources: number of users whose labels can be submitted, which decides how fast δ changes with t.
-            log_tail: ln of the probability that either side may leave out; -inf: every t is a block.
+            log_tail: ln of the probability that the window may leave out on each side; -inf: every t is a block.
             log_delta: ln of the δ of interest.
             change: share by which δ may change within a block.
         """
@@ -220,7 +224,7 @@ class SubmissionCounts:
         # width of a block about the mean: d ln δ / d ln t is about -ln δ / (1 + t/sources) in the Gaussian limit
         slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
         narrow = 0.0 if math.isinf(log_tail) else change * mean / slope
-        # width of a block whose end nearer the mean is t, growing with the square of the distance in deviations
+        # width of a block whose end nearer the mean is t: it grows with the square of t's distance from the mean
         t = np.arange(first, last + 1)
         widths = np.maximum(1, (narrow * (1.0 + (t - mean) ** 2 / (4.0 * variance))).astype(np.int64))
         if narrow <= 1e-3:
@@ -235,14 +239,14 @@ class SubmissionCounts:
         while at > first:
             at = max(first, at - int(widths[at - first]))
             starts.insert(0, at)
-        # a block [t, next t) counts with δ(t) below and δ(next t) above; a block of one value with δ(t) in both sums
+        # a block [t, next t) has δ(t) in the lower and δ(next t) in the upper sum; a block of one t has δ(t) in both
         masses = np.add.reduceat(mass, np.array(starts) - first)
         ends = np.array([*starts[1:], last + 1])
         single = ends - np.array(starts) == 1
         ends = np.minimum(ends, trials)
         lower, upper = np.append(masses, 0.0), np.append(np.where(single, masses, 0.0), 0.0)
         upper[1:] += np.where(single, 0.0, masses)
-        # the upper sum takes mass below the window at its first value, and mass above it as lost; weights are rounded
+        # in the upper sum, mass below the window counts at its first value, and mass above it as lost
         missed, error = tail_mass(log_tail), 2.0 * VALUE_ERROR * (mass.size + 1)
         tiny = 2.0 * mass.size * SUBNORMAL
         upper[0] += missed if first > 0 else 0.0
@@ -255,7 +259,7 @@ class SubmissionCounts:
 
     @staticmethod
     def between(trials: int, least: float, most: float) -> "SubmissionCounts":
-        """Every t = 0..trials as a block, for a rate between `least` and `most`, with which δ does not decrease.
+        """Every t = 0..trials as a block, for any rate from `least` to `most`; δ must not decrease with the rate.
 
         The lower sum has the weights for the rate `least`, the upper sum the weights for the rate `most`.
         """

@@ -29,7 +29,7 @@ SEES_AT_MOST = {
 }
 """By observer, all observers who see no more of a release, the strongest first: the observer's ε holds for them, too.
 
-An eavesdropper sees every noisy label with its owner. All that other observers see of labels is made from these.
+An eavesdropper sees every noisy label with its owner. All other observers' views of labels follow from these labels.
 """
 REALISED = "the realised network"
 """`PrivacyBound.conditional_on` of a figure for the network as it turned out."""
@@ -75,7 +75,7 @@ class PrivacyBound:
     observer: one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when each
         arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
     adjacency: what differs between neighbouring data sets: one user's label, or a whole example.
-    basis: how the bounds were computed; "exact" only if they agree (`Bracket.worded`).
+    basis: how the bounds were computed; "exact" only if the bounds agree (`Bracket.worded`).
     conditions: of the upper bound; each a `Condition`, or plain text if a plug-in claims it.
     conditional_on: what the bound takes as given, such as "the realised network"; empty: nothing but the conditions.
     """
@@ -131,10 +131,10 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer who sees no more than each of the given ones: bounds for all of these hold for her, too.
+    """The strongest observer who sees no more than each of the given ones, so that all their bounds hold for her.
 
     Raises:
-        ValueError: there is none. An example is the learner and a peer, who does not see the release.
+        ValueError: there is none, as for the learner and a peer, who does not see the release.
     """
     # in a fixed order, in which unknown observers come last
     named = sorted(set(observers), key=lambda name: (OBSERVERS.index(name) if name in OBSERVERS else math.inf, name))
@@ -195,7 +195,7 @@ def check_epsilon(epsilon: float) -> None:
 
 
 def check_positive_epsilon(epsilon: float) -> None:
-    """Raise a ValueError unless an ε that sets the noise or is a target is above 0 and finite."""
+    """Raise a ValueError unless an ε that is a target, or sets the noise, is above 0 and finite."""
     if not 0.0 < epsilon < math.inf:
         raise ValueError(f"epsilon = {epsilon}: must be above 0 and finite")
 
@@ -212,11 +212,11 @@ ASKED = {
     *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
     *("renyi", "gdp", "pld", "best_share", "delta_of", "of_mean"),
 }
-"""Methods of accountants and of laws of runs that take numbers."""
+"""Methods that take numbers, of accountants and of laws of the number of runs."""
 
 
 def plain(value: Any) -> Any:
-    """The value with NumPy's numbers, also those in a list or tuple, as Python's; an array in double precision.
+    """The value with NumPy's numbers, also those in a list or tuple, as Python's; arrays of floats in double precision.
 
     All other values are returned as they are.
     """

@@ -1,9 +1,9 @@
 """Composition of several releases about the same users: dp-accounting convolves their privacy losses.
 
 Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`).
-Composing the worst data set of a single release instead can be wrong by a factor of 25. The noise of the releases must
-be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`: their composition can
-give an ε below the truth. Disjoint clusters need no composition: ε is the largest of the clusters' ε.
+Composing the data set that is worst for one release instead can be wrong by a factor of 25. The noise of the releases
+must be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`: composed as
+separate releases they can get too small an ε. Disjoint clusters need no composition: the largest of their ε holds.
 """
 
 import math
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 FLOOR = 1e-14
-"""Smallest δ with a figure, if there are few releases: below it the convolutions' rounding is not small beside δ."""
+"""Smallest δ at which ε is computed, for few releases: below it the rounding of convolutions is not small beside δ."""
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
-"""Fewest bins up to the smallest `LossLaw.top` of a release, and most bins of the range of the sum of all losses."""
+"""Fewest bins from 0 to the smallest `LossLaw.top` of a release, and most bins for the sum of all losses."""
 _LEAST_STEP = 1e-9
 """Smallest width of a bin of the privacy loss."""
 _RELATIVE = 1e-6
@@ -66,7 +66,7 @@ class RunRelease:
 
 @dataclass(frozen=True)
 class Composition(Accountant):
-    """The accountant of several releases about the same users, of which later ones may depend on earlier ones.
+    """The accountant of several releases about the same users; later releases may depend on earlier ones.
 
     The observer is the strongest who sees no more of each release than the release's own observer. The adjacency is
     "label" unless all releases protect whole examples, as a bound for an example holds for its label, too.
@@ -110,7 +110,7 @@ class Composition(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ with a bound of ε: below it rounding, or an infinite privacy loss of a release, decides."""
+        """The smallest δ with a bound of ε: below it rounding or a release's infinite loss would decide."""
         return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
 
     @property
@@ -140,7 +140,7 @@ class Composition(Accountant):
         return Bracket(0.0, min(1.0, max(upper, self.least_delta)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ of all releases together, δ at least `least_delta`; infinite if no ε holds.
+        """Bounds of ε at δ of all releases together, δ at least `least_delta`; the upper one may be infinite.
 
         Raises:
             ValueError: δ outside (0, 1) or too small.
@@ -185,20 +185,20 @@ class Composition(Accountant):
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ: at every ε, δ(ε) is at most the δ(ε) of a μ-GDP mechanism plus `beside`, as in `LossLaw.gdp`.
 
-        The μ² of the releases add up. If each release exceeds its μ by a probability of at most η, all together exceed
-        the sum by at most (1+η)^count - 1.
+        The μ² of the releases add up. If the δ(ε) of each release exceeds that of its μ by at most η, the δ(ε) of all
+        together exceeds that of the composed μ by at most (1+η)^count - 1.
         """
         each = [(r, count, loss_law(r).infinite) for r, count in zip(self.releases, self.times, strict=True)]
-        # η of each release, on top of the probability of its infinite loss: the share of `beside` that these leave
+        # η of each release beside the probability of its infinite loss: an equal share of what these leave of `beside`
         spare = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
         share = max(0.0, math.expm1(spare / self.count) * (1.0 - 1e-12))
         return math.sqrt(math.fsum(count * gdp(r, untold + share * (1.0 - untold)) ** 2 for r, count, untold in each))
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of all releases; also that no two share noise, unless `drawn_with` shows it for all.
+        """The conditions of all releases; for several also fresh noise, unless `drawn_with` shows it for all.
 
-        A condition by which users repeat their noise is then limited to one release.
+        For several releases, conditions that users repeat their noise are limited to each exchange alone.
         """
         each = [condition for release in self.releases for condition in release.conditions]
         if self.count > 1:
@@ -253,15 +253,15 @@ def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution
 
 @plain_arguments
 def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> PrivacyBound:
-    """Certified ε(δ) of releases about the same users, each with fresh noise, and fresh peers and subsamples.
+    """Certified ε(δ) of releases about the same users, each with fresh noise, peers and subsamples.
 
     Args:
         exchanges: accountants of the releases, at least one; an accountant may be repeated. No two releases may share
-            noise: this is checked for releases that runs made (`p2p_sim.release`), and a condition for all others.
+            noise. This is checked for a `RunRelease` (`p2p_sim.release`), and is a condition for all others.
         delta: δ, at least 1e-14 (more above 300 releases) and below 1.
 
     Raises:
-        ValueError: δ is too small, there is nothing to compose, two releases are known to share noise, or no ε holds
+        ValueError: δ is too small, there is no release, two releases are known to share noise, or no ε holds
             (α = 0).
     """
     check_delta(delta)

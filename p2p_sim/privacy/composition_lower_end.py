@@ -1,15 +1,15 @@
-"""A lower bound of the ε of several releases together, from the laws of what the observer sees (views) of one data set.
+"""A lower bound of the ε of several releases together, from the laws of the observer's views of one data set.
 
 In this data set all users but the target hold label 0; the target's label is 0 or 1. With fresh noise the releases are
-independent given the labels. Each outcome of a release gets a score: the logarithm of its likelihood ratio, in whole
-steps. The sum of the scores is a post-processing of all views. With P and Q the laws of the views
+independent given the labels. Each outcome of a release gets a score: the logarithm of its likelihood ratio, rounded to
+whole steps. The sum of the scores is a post-processing of all views. With P and Q the laws of the views
 under the target's two labels, for every s
 
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
-Scores may be rounded: any scores give a lower bound. All terms are non-negative. The probabilities of a sum of N scores
-with K values have a relative error below N (K + 2) · 8u, which is allowed for. Probability that is cut off is added to
-Q.
+Scores may be rounded, since any scores give a lower bound. Let u = 2^-53. All terms are non-negative. The probabilities
+of a sum of N scores with K values have a relative error below N (K + 2) · 8u, which is allowed for. Probability that is
+cut off is added to Q.
 """
 
 import math
@@ -22,9 +22,9 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 
 _STEPS = 4096
-"""About how many steps of a score the range of the sum of scores has."""
+"""About the number of steps in the range of the sum of scores."""
 _REACH = 28.0
-"""About how many standard deviations of the sum of scores this range has."""
+"""About the width of this range in standard deviations of the sum of scores."""
 _CUT = 1e-30
 """Largest probability of a value that is cut off at the ends of a law."""
 
@@ -63,7 +63,7 @@ class ScoreLaw(NamedTuple):
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
     """A lower bound of ε at δ from the best event "sum of scores >= s", as evidence of label 0, or of 1 if `swapped`.
 
-    pairs, times: as of `composed_epsilon`.
+    pairs, times: as in `composed_epsilon`.
     """
     ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]
@@ -106,7 +106,7 @@ def _losses(p: Floats, q: Floats) -> Floats:
 def _power(law: Floats, first: int, count: int) -> ScoreLaw:
     """The law of the sum of `count` independent scores, each with probabilities `law` of first, first + 1, ...
 
-    Computed by repeated squaring.
+    It is computed by repeated squaring.
     """
     whole, square, lost = ScoreLaw(np.ones(1), 0), ScoreLaw(law, first), 0.0
     while count:

@@ -39,12 +39,12 @@ def loss_law(model: Accountant) -> LossLaw:
 def pld(model: Accountant, interval: float | None = None) -> "PrivacyLossDistribution":
     """The accountant's δ(ε) as dp-accounting's privacy loss distribution: pessimistic, the same in both directions.
 
-    It may be composed with the distributions of mechanisms with independent noise, but not with its own if the noise
-    is repeated.
+    It may be composed with the distributions of mechanisms with independent noise, but not with a copy of itself that
+    stands for the same noise.
 
     Args:
         interval: width of the bins of the privacy loss, which all composed distributions must share; default: a
-            thousandth of the largest finite loss.
+            thousandth of the largest finite loss, or the choice of the accountant's own method `pld`.
     """
     own: Callable[[float | None], PrivacyLossDistribution] | None = getattr(model, "pld", None)
     return own(interval) if own else loss_law(model).pld(interval)
@@ -71,6 +71,6 @@ def gdp(model: Accountant, beside: float = 0.0) -> float:
 
 
 def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
-    """The upper bound of δ(ε) by ε, for the given ε; 0 from `pure` on, the accountant's pure ε."""
+    """The upper bound of δ(ε) by ε, for the given ε; it is 0 from the accountant's pure ε (`pure`) on."""
     brackets = zip(epsilons, model.profile(epsilons), strict=True)
     return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in brackets}

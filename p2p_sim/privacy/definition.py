@@ -32,11 +32,11 @@ def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate
     Args:
         n: users, few. num_classes: K. flip_prob: α. sampling_rate: θ. epsilon: ε, at least 0.
 
-    Rounding, with u = 2⁻⁵³ (`UNIT`). Every term is a product of non-negative numbers: of n chances of flips, each of
-    which with its sum of K terms adds (K + 4)u; of at most n shares, whose powers add 2u each; of whole numbers. The
-    sum over N noisy counts adds (N+1)u, and e^ε 2u (an ulp, measured): that is `slack`, with K + 13 in reserve. The
-    probability of t adds 4nu, sums over views and t their number. Underflow adds at most the smallest positive number
-    for each operation, times 1 + e^ε; if t = 0 nothing is seen.
+    Rounding, with u = 2⁻⁵³ (`UNIT`). Every term is a product of non-negative numbers: n probabilities of flips, each of
+    which adds (K + 4)u with its sum of K terms; at most n shares, whose powers add 2u each; and whole numbers. The sum
+    over N noisy counts adds (N+1)u, and e^ε adds 2u (an ulp, measured). All this is `slack`, with (K + 13)u in reserve.
+    The probability of t adds 4nu; sums over views and t add their number times u. Underflow adds at most the smallest
+    positive number for each operation, times 1 + e^ε. t = 0 is left out, as nothing is seen then.
     """
     grow, best = math.exp(epsilon), [0.0, 0.0]
     # Bin(t; n, θ), and Multinomial(R; t, J/n) for each t: (noisy counts J, submitted counts R)
@@ -90,7 +90,7 @@ def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats
     for true, count in enumerate(labels):
         chances = [1.0 - flip_prob if noisy == true else flip_prob / (num_classes - 1) for noisy in range(num_classes)]
         for _ in range(count):
-            # one more user: her noisy label moves the law by one along its class's axis, if it is not the last class;
+            # one more user: her noisy label moves the law by one along its class's axis, unless its class is the last;
             # nothing is rolled over an axis's end, as there are fewer than n users so far
             moved = [np.roll(law, 1, axis=noisy) for noisy in range(num_classes - 1)]
             law = np.asarray(sum(chance * each for chance, each in zip(chances, [*moved, law], strict=True)))

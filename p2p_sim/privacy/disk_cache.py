@@ -3,8 +3,9 @@
 A result depends only on its arguments and on the code that computes it. So it is kept under the name of its function,
 its arguments and `version()`, which changes with that code and with the libraries that it uses.
 
-The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is the user's
-cache folder. A damaged file never stops a computation: a result that cannot be read and checked is computed anew.
+The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is p2p-sim's
+folder among the user's caches. A damaged file never stops a computation: a result that cannot be read and checked is
+computed anew.
 """
 
 import contextlib
@@ -79,7 +80,7 @@ def folder(named: str | None) -> Path | None:
 def sources() -> dict[str, Path]:
     """By relative name, the files on which a kept result may depend: the code of the accountants and of `base`.
 
-    The `__init__.pyi` by which packages find names are among them.
+    The `__init__.pyi` files, in which packages look up their names, are among them.
     """
     package = Path(__file__).parent.parent
     files = [*package.glob("__init__.py*"), *(package / "privacy").rglob("*.py*"), *(package / "base").glob("*.py*")]

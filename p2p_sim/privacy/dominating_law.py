@@ -2,12 +2,12 @@
 
 **Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data
 sets, in both directions. In x = e^ε it is convex and does not increase, as it is a supremum of such functions. Let U be
-certified upper values of it at some ε ≥ 0, the last of which is `top`. Let F be the largest convex function below these
-points: it is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
+certified upper bounds of it on a grid of ε from 0 to `top`. Let F be the largest convex function below these points:
+it is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
 
     δ(-ε) = 1 - e^-ε (1 - δ(ε)),
 
-which also maps convex functions to convex ones. By this equation F is continued to ε < 0. F falls from 1, is convex in
+a map that keeps convex functions convex. By this equation F is continued to ε < 0. F falls from 1, is convex in
 x and at least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and
 Wang 2022, Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss has finitely many
 values: a mass at every vertex of F, at ε and -ε with ratio e^ε, and the mass δ(top) at infinity. For composition the
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 NODES = 96
 """Number of ε above 0 at which δ is computed, denser towards 0."""
 TAIL = 1e-18
-"""Default of `Accountant.least_delta`: privacy losses above ε at this δ count as infinite."""
+"""Default of `Accountant.least_delta`: privacy losses above the ε at this δ count as infinite."""
 _BINS = 1000
 """Bins up to the largest finite loss, unless the caller chooses their width."""
 _STEEP = 30.0
-"""Largest factor by which δ may fall from one ε to the next without further ε between them."""
+"""Largest factor by which δ may fall from one ε to the next; where it falls by more, further ε are put between them."""
 _PARTS = 9
-"""Points between two neighbouring vertices of F, both included, at which a μ is tested."""
+"""Points at which a μ is tested from each vertex of F to the next, both included."""
 _SMALLEST_MU, _LARGEST_MU = 1e-6, 1e3
 """The range in which μ is searched."""
 
@@ -173,16 +173,16 @@ class LossLaw:
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ: at every ε the exact δ(ε) is at most the δ(ε) of a μ-GDP mechanism plus `beside`.
 
-        The δ(ε) of a Gaussian mechanism is convex in e^ε and lies above its tangents. F is the function of the module's
-        docstring, which is a line between neighbouring points. If the tangent half-way between two of these lies above
+        The δ(ε) of a Gaussian mechanism is convex in e^ε and lies above its tangents. The F of the module's
+        docstring is a line between neighbouring points. If the Gaussian tangent half-way between two points lies above
         both, it lies above F between them. This is tested for all neighbouring points from 0 to where F falls below
         `beside`; for ε < 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
-            beside: probability, at least 0. If it is 0, the rarest losses alone decide on μ, which is then large.
+            beside: probability, at least 0. At 0 the rarest losses alone decide on μ, which is then large.
 
         Returns:
-            μ, infinite if the loss is infinite with a larger probability than `beside`.
+            μ; infinite if none up to 1000 is enough, or if an infinite loss is more likely than `beside`.
         """
         law = self if self.infinite <= beside else self._closed
         if law.infinite > beside:
@@ -227,7 +227,7 @@ def nodes(top: float) -> list[float]:
 
 
 def between(deltas: Mapping[float, float]) -> list[float]:
-    """Further values of ε for the grid, three between neighbours where δ falls steeply; deltas: δ by ε of the grid."""
+    """Further values of ε for the grid, three between neighbours where δ falls steeply; deltas: δ at each grid ε."""
     grid = sorted(deltas)
     steep = [(a, b) for a, b in itertools.pairwise(grid) if deltas[a] > _STEEP * deltas[b]]
     return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]
@@ -236,7 +236,7 @@ def between(deltas: Mapping[float, float]) -> list[float]:
 def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> float:
     """The mass of the loss law at the middle one of three points of F; the third may be None, after the last point.
 
-    The mass is e^ε times the change of F's slope in e^ε there; the slope is 0 after the last point.
+    The mass is e^ε times the change of F's slope in e^ε at that point; after the last point the slope is 0.
 
     at, upper: (k,) ε and δ of all points. points: indices of the three.
     """
@@ -247,10 +247,10 @@ def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> flo
 
 
 def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
-    """Whether tangents of a μ-GDP mechanism's δ(ε) in e^ε lie above each two neighbouring points.
+    """Whether tangents of a μ-GDP mechanism's δ(ε) in e^ε lie above both of any two neighbouring points.
 
-    The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference, from which its relative rounding
-    error, at most 1e-9, is subtracted; where more digits cancel, the result is False.
+    The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference of two terms, less
+    an allowance for rounding, 1e-9 of the height; where more digits cancel, the result is False.
 
     ends, deltas: (k,), ε and δ of the points.
     """

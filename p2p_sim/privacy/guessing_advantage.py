@@ -40,7 +40,7 @@ _ROUNDING = 1e-14
 
 @plain_arguments
 def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
-    """Bounds of the observer's largest advantage for one prior, over all data sets and all orders of the labels.
+    """Bounds of the observer's largest advantage over all data sets, and over all orders of the prior's values.
 
     Args:
         model: the accountant.

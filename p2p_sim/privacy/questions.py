@@ -31,7 +31,7 @@ from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 
 RATED = ("learner", "coalition")
-"""Observers whose ε depends on the sampling rate."""
+"""Observers whose ε can depend on the sampling rate."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Question:
     """A question about the privacy of a label exchange: its parameters, and who observes.
 
     cluster_size: n; may be None for the eavesdropper. flip_prob: α. sampling_rate: θ.
-    observer: one of `OBSERVERS`. members: of a coalition, else None.
-    rounds: exchanges, which repeat the noisy labels unless `fresh`. num_classes: K.
-    degree: neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
+    observer: one of `OBSERVERS`. members: number of members of a coalition, else None.
+    rounds: number of exchanges, which repeat the noisy labels unless `fresh`. num_classes: K.
+    degree: number of neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
     peers: k, how many peers each user asks.
     """
 
@@ -108,7 +108,7 @@ def check_given(q: Question, delta: float | None, epsilon: float | None) -> None
 def users_of(q: Question) -> int:
     """The number of users in the cluster of a question; raises `InputError` if it is missing."""
     if q.cluster_size is None:
-        raise InputError("--cluster-size: is missing; the ε of every observer but the eavesdropper depends on it")
+        raise InputError("--cluster-size: is missing; every observer but the eavesdropper needs it")
     return q.cluster_size
 
 
@@ -138,7 +138,7 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
         )
     if q.fresh and q.rounds > 1:
         return _fresh_rounds(q, delta, local, lemma9)
-    # ε at the given δ; or bounds of δ at the given ε, which then is the statement's ε
+    # bounds of ε at the given δ; or bounds of δ at the given ε, which then is the statement's ε
     observer = observer_of(q)
     completed = partial(Answer, local=local, lemma9=lemma9, gained=partial(_gain, observer, q))
     if epsilon is None:
@@ -163,7 +163,7 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
     """
     covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
     if delta is None or not covered:
-        raise InputError("--fresh: is known for --observer learner, --delta, two classes, one peer, no --degree")
+        raise InputError("--fresh: needs --observer learner, --delta, two classes, one peer and no --degree")
     exchange = LabelExchange(users_of(q), q.flip_prob, q.sampling_rate)
     bound = compose([exchange] * q.rounds, delta)
     return Answer(
@@ -177,7 +177,7 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
 
 @answering()
 def advantage(q: Question, delta: float | None, epsilon: float | None) -> float:
-    """`Answer.advantage` of the answer to a question; faster than `answer` if it does not depend on its ε or δ."""
+    """`Answer.advantage` of a question's answer, without the answer's bounds unless the advantage needs them."""
     if q.fresh and q.rounds > 1:
         return answer(q, delta, epsilon).advantage
     check_given(q, delta, epsilon)
@@ -254,7 +254,7 @@ def _of_labels(q: Question, users: int) -> Observer:
 def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
     """The accountant of the learner where each user asks one of her neighbours."""
     if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1 or q.peers != 1:
-        raise InputError(f"--degree {degree}: is known for --observer learner, two classes, one peer and one round")
+        raise InputError(f"--degree {degree}: needs --observer learner, two classes, one peer and one round")
     if not 1 <= degree <= largest_degree(users):
         raise InputError(f"--degree {degree}: must be a whole number from 1 to {largest_degree(users):,}")
     return RegularExchange(degree, q.flip_prob, q.sampling_rate)
@@ -278,7 +278,7 @@ def certified(q: Question, delta: float, epsilon: float | None) -> str:
 
 
 def verifier_source() -> Path:
-    """The path of the stand-alone program that proves certificates."""
+    """The path of the stand-alone program that checks certificates."""
     from p2p_sim.privacy.certificates import verify_certificate
 
     return Path(verify_certificate.__file__)

@@ -1,6 +1,6 @@
-"""Privacy of local randomizers, which add noise to one label; and searches for ε at δ between 0 and their ε₀.
+"""Privacy of local randomizers, which add noise to one label; and searches for the ε at a given δ.
 
-All figures hold for the smallest α, too: α e^ε is computed as (α e^(ε/2)) e^(ε/2), which overflows only above one.
+All figures hold for the smallest α, too: α e^ε is computed as (α e^(ε/2)) e^(ε/2), which overflows only above 1.
 """
 
 import math
@@ -32,7 +32,7 @@ class Crossing(NamedTuple):
 class Coefficients(NamedTuple):
     """Factors of a hockey-stick divergence of an observer's view, from P - e^ε P' = keep · A - lose · B.
 
-    P and P' are the laws of the view given the target's true label, A and B the laws given the target's noisy label.
+    P and P' are the laws of the view for two true labels of the target, A and B those for the same two noisy labels.
     relative_error: of keep.
     """
 
@@ -90,8 +90,8 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
     keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where α' = α/(K-1) and g = 1-α-α'. With
     expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u of itself.
     keep is the middle of the interval of possible values and off by at most `relative_error`, lose by less than 8u.
-    keep is 0 if no positive value is possible. Above ε = 700, where e^ε is not computed, lose is too small: this serves
-    upper bounds only.
+    keep is 0 if no positive value is possible. Above ε = 700, where e^ε is not computed, lose is too small: the result
+    then serves upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return Coefficients(0.0, math.inf, 0.0)
@@ -235,7 +235,7 @@ def crossing(above: Callable[[float], bool], pure: float, precision: float) -> C
     Both are 0 if `above` is false at 0.
 
     Args:
-        pure: an ε at which `above` is false, or infinity if none is known. In this case the result is 700 and infinity
+        pure: an ε at which `above` is false, or infinity if none is known. With infinity the result is 700 and infinity
             if `above` is true at 700.
         precision: largest difference of the two ε, relative to the larger one.
     """
@@ -304,7 +304,7 @@ def bisect_twice(
     """`bisect` on an interval from 0 for "curve(x) > limit", with few calls of an expensive, decreasing function.
 
     Args:
-        rough: a quick test; it is true wherever curve(x) > limit, and elsewhere too.
+        rough: a quick test; it is true wherever curve(x) > limit, and may be true elsewhere.
         curve, limit: the function, with values of at least 0, and a limit above 0.
         high: counts as not above the limit. precision: as in `bisect`.
     """

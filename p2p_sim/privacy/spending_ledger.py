@@ -20,10 +20,10 @@ class _Release:
 class ReleaseLedger:
     """The total ε of each organisation's releases; each release counts once, however many organisations have seen it.
 
-    A release is identified by its content. To resend it, pass it on or show it to many costs no more (post-processing).
-    The ε of different releases of the same rows add up (basic composition, δ = 0). For releases of disjoint parts of
-    the rows the largest sum of a part counts (parallel composition); the parts must be drawn without looking at the
-    rows. A release that was not paid for cannot be shown.
+    A release is identified by its content. Resending it, passing it on or showing it to many costs no more
+    (post-processing). The ε of different releases of the same rows add up (basic composition, δ = 0). For releases of
+    disjoint parts of the rows only the largest of the parts' sums counts (parallel composition); the parts must be
+    drawn without looking at the rows. A release that was not paid for cannot be shown.
 
     >>> ledger = ReleaseLedger(2)
     >>> ledger.pay(0, b"a model", 1.0)
@@ -42,8 +42,8 @@ class ReleaseLedger:
 
         Args:
             owner: the organisation whose rows are released, from 0.
-            content: identifies the release, such as a hash. epsilon: ε ≥ 0 of this release alone.
-            part: the name of the rows that are released; parts of different names are disjoint.
+            content: bytes that identify the release, such as its hash. epsilon: ε ≥ 0 of this release alone.
+            part: the name of the part that is released; all parts but `WHOLE` are disjoint.
 
         Raises:
             ValueError: the owner does not exist, ε is below 0, or another owner or part has entered this content.
@@ -58,10 +58,10 @@ class ReleaseLedger:
         release.epsilon = max(release.epsilon, epsilon)
 
     def show(self, content: bytes, to: int) -> None:
-        """Enter that the organisation `to` has seen a release; to enter this twice changes nothing.
+        """Enter that the organisation `to` has seen a release; entering it twice changes nothing.
 
         Raises:
-            LookupError: nobody has paid for it.
+            LookupError: the ledger has no entry that pays for the release.
         """
         if content not in self._releases:
             raise LookupError(f"organisation {to} was shown a release that no entry of the ledger pays for")

@@ -64,7 +64,7 @@ class OnePoint(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The statement's δ, below which no finite ε follows from it."""
+        """The statement's δ, below which no finite ε follows from the statement; `TAIL` if it is 0."""
         return self.stated.delta or TAIL
 
     @property

@@ -1,7 +1,7 @@
 """Privacy statements as plain values for JSON: whole, or without the numbers that a row of results holds anyway.
 
 A row of results holds ε and δ in columns. The rest of the statements, from the observer to the conditions, is the same
-for many rows and is kept once. It is called the row's *terms*, by column.
+for many rows and is kept once. This rest, by column, is called the row's *terms*.
 """
 
 import hashlib

@@ -12,7 +12,7 @@ from p2p_sim.privacy.questions import RATED, Question, answering, largest_degree
 from p2p_sim.privacy.randomized_response import local_flip_prob
 
 MOST_COMPARED = 10_000
-"""Largest cluster in which numbers of peers are compared; larger ones hardly ever miss a majority."""
+"""Largest cluster in which numbers of peers are compared; in larger clusters a majority is hardly ever missed."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Calibration:
     """The flip probabilities that bring an observer's ε to a target.
 
     sampling_rate: θ; None for an observer whose ε holds for every θ. epsilon: the target.
-    flip_prob: α for all clusters. each: α by cluster size. Both have few digits and are rounded up, so that the target
-        holds for α as it is printed.
+    flip_prob: α for all clusters. each: α by cluster size. Each α is rounded up to few digits, so that the target holds
+        for α as it is printed.
     bound: the statement at `flip_prob`. local: ε₀ of a noisy label alone at `flip_prob`.
-    noise_alone: whether the target needs the α at which ε₀ alone meets it, so that the exchange adds nothing.
-    members: of a coalition, else None.
+    noise_alone: whether α must be as large as for noise alone (ε₀ at most the target): the exchange adds nothing.
+    members: number of members of a coalition, else None.
     """
 
     sampling_rate: float | None
@@ -52,9 +52,9 @@ def calibrated(
     """The smallest flip probabilities that bring an observer's ε to the target, with the ε certified at them.
 
     Args:
-        sizes: of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
-        epsilon, delta: the target. observer: one of `OBSERVERS`. members: of a coalition.
-        degree: neighbours whom each user may ask, on a random regular overlay; None: everybody. peers: k.
+        sizes: sizes of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
+        epsilon, delta: the target. observer: one of `OBSERVERS`. members: number of members of a coalition.
+        degree: number of neighbours whom each user may ask, on a random regular overlay; None: everybody. peers: k.
 
     Raises:
         InputError: a value is missing or outside its range, or no figure is known for the combination.
@@ -78,7 +78,7 @@ def calibrated(
     with answering():
         check_delta(delta)
         check_positive_epsilon(epsilon)
-        # the smallest α of each size, then the numbers of few digits that are printed
+        # the smallest α of each size, then rounded up to the few digits that are printed
         exact = {size: smallest_flip_prob(certified, [size], num_classes, epsilon) for size in sorted(set(sizes))}
         each = {size: few_digits(alpha, num_classes) for size, alpha in exact.items()}
         alpha = max(each.values())
@@ -100,8 +100,8 @@ class PeersComparison:
     """Numbers of peers at the same target: the noise that each needs, and how often it misses a cluster's majority.
 
     majority: share of a cluster's users who hold its commoner label. calibrations: by number of peers.
-    errors: by number of peers, the probability that most submissions are not the commoner label, in the cluster size
-        where this is likeliest.
+    errors: by number of peers, the probability that the commoner label is not the majority of submissions, for the
+        cluster size for which this is likeliest.
     """
 
     majority: float
@@ -126,7 +126,7 @@ def compared_peers(
     """Calibrate each number of peers to the learner's (ε, δ) and compare their errors; this uses public values only.
 
     Args:
-        sizes: of the clusters. numbers: of peers, odd. sampling_rate, epsilon, delta: as of `calibrated`.
+        sizes: sizes of the clusters. numbers: numbers of peers, odd. sampling_rate, epsilon, delta: as in `calibrated`.
         majority: share of a cluster's users who hold its commoner label, above 1/2 and at most 1.
 
     Raises:
@@ -149,9 +149,9 @@ def compared_peers(
 
 @dataclass(frozen=True)
 class EnoughNeighbours:
-    """The smallest number of neighbours found that brings the learner's ε to a target.
+    """The smallest number of neighbours, of those tried, that brings the learner's ε to a target.
 
-    degree: of a regular overlay; None if no degree up to `most` suffices. target: ε.
+    degree: number of neighbours on a regular overlay; None if none up to `most` was found to suffice. target: ε.
     bound: the statement with this degree, or with `most` neighbours if there is none. everybody: the statement if users
         may ask everybody. local: ε₀ of a noisy label alone.
     """
@@ -165,7 +165,7 @@ class EnoughNeighbours:
 
 
 def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
-    """The smallest degree of a regular overlay found at which the learner's (ε, δ) holds.
+    """The smallest degree of a regular overlay, of those that bisection tries, with which the learner's (ε, δ) holds.
 
     q: the question; its degree is ignored.
 
@@ -176,7 +176,7 @@ def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighb
     with answering():
         check_delta(delta)
         check_positive_epsilon(epsilon)
-        # to compare with: users who may ask everybody, and the largest degree
+        # figures to compare: where users may ask everybody, and with the largest degree
         everybody = observer_of(q).epsilon(delta)
         most = largest_degree(users)
         widest = on_overlay(q, users, most)

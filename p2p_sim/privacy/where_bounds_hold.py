@@ -9,11 +9,11 @@ from p2p_sim.privacy.conditions import Condition
 
 @dataclass(frozen=True)
 class Situation:
-    """How labels reach the learner, and who observes: all that decides, besides its parameters, whether a bound holds.
+    """How labels reach the learner, and who observes: all that decides, beside a bound's parameters, whether it holds.
 
     num_classes: K. message: what a message carries, "label" for flipped labels.
     faults: configuration keys that change the network. Without a fault every user gets the label of a uniform member of
-        her cluster, and every submission arrives. Every key counts unless it is known to be harmless.
+        her cluster, and every submission arrives. Every key counts as a fault unless it is known to be harmless.
     roles: configuration keys by which users break the protocol or tell others what they know.
     rounds: R, exchanges that repeat the same noisy labels. fresh: whether every round draws new noise.
     oracle: whether labels decided on a parameter. observer: one of `bound.OBSERVERS`.
@@ -35,7 +35,7 @@ class Situation:
 class Requirement:
     """One requirement of a bound: a condition, and a test whether a situation violates it.
 
-    identifier, text: of the condition. The text may name fields of the situation, which is {0} in it.
+    identifier, text: of the condition. In the text {0} is the situation, as in "{0.rounds}".
     fails: takes a situation; its result is true if the condition fails there.
     """
 
@@ -81,7 +81,7 @@ _FOR_LEARNER = Requirement(
 UNLISTED: Requirements = (Requirement("unlisted", "nobody has said where it applies", lambda s: True),)
 """The requirement of an accountant that states none: it fails in every situation."""
 ANYWHERE: Requirements = ()
-"""No requirements: of a mechanism in which users exchange nothing."""
+"""No requirements, as for a mechanism in which users exchange nothing."""
 PLURALITY: Requirements = (_FLIPPED_LABELS, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE, _SINGLE_ROUND)
 """Requirements of a bound for users who submit the plurality of their peers' flipped labels."""
 MAJORITY: Requirements = (_FLIPPED_LABELS, _TWO_CLASSES, _FOR_LEARNER, _COMPLETE_FETCHING, _NOBODY_ELSE, _SAME_NOISE)
@@ -105,7 +105,7 @@ MODELS: Requirements = (_TWO_CLASSES, _NOBODY_ELSE, _SINGLE_ROUND, _FIXED_PARAME
 
 
 def first_failure(requirements: Requirements, situation: Situation) -> Condition | None:
-    """The condition of the first requirement that fails in a situation; None if all hold, so that the bound applies."""
+    """The condition of the first requirement that fails in a situation; None if all hold: the bound applies."""
     failed = next((requirement for requirement in requirements if requirement.fails(situation)), None)
     return None if failed is None else Condition(failed.identifier, failed.text.format(situation))
 
@@ -114,7 +114,8 @@ def first_failure(requirements: Requirements, situation: Situation) -> Condition
 class Stated:
     """A paper's ε, or why it does not apply.
 
-    epsilon: ε as the paper states it; None if a condition fails. fails: the first condition that fails.
+    epsilon: ε as the paper states it; None if a condition fails or ε was not computed.
+    fails: the first condition that fails, or None.
     """
 
     epsilon: float | None

@@ -61,7 +61,7 @@ def gain(question: "Question", advantage: float) -> str:
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
     """A warning if δ is at least a tenth of the probability of receiving the target's noisy label; else empty.
 
-    requests: how many requests the observer makes, each to a uniform one of n users. Some request reaches the target
+    requests: how many requests the observer makes, each to a uniform one of n users. At least one reaches the target
     with probability 1 - (1 - 1/n)^requests.
     """
     if cluster_size is None or delta is None or observer not in ("peer", "coalition"):
@@ -154,9 +154,9 @@ SEES = {
     "coalition": "a coalition with the learner",
     "eavesdropper": "somebody who reads every message",
 }
-"""The words for somebody who guesses labels, by observer."""
+"""The words, by observer, for somebody who guesses labels."""
 _ROUNDING = Decimal("1e-9")
-"""A figure that is this far beyond a decimal is still rounded to it: the difference is an error of rounding."""
+"""A figure that is at most this far beyond a decimal is still rounded to it, as the difference is a rounding error."""
 
 
 def of_hundred(share: float, up: bool) -> str:

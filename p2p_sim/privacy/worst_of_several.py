@@ -22,8 +22,8 @@ _SLACK = 1.002
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     """The statement of ε at δ for each accountant, in order.
 
-    Up to 16 accountants are each asked for ε. Of more, the first and the last are asked, and each that does not hold at
-    the largest ε so far. For each other accountant this ε is the upper bound, and 0 the lower one.
+    Up to 16 accountants are each asked for ε. Of more, the first and the last are asked, and each that is not certified
+    at δ for the largest ε so far. For every other accountant that largest ε is the upper bound, and 0 the lower one.
 
     Args:
         models: the accountants, at least one; earlier ones are expected to be worse (smaller clusters).
@@ -32,7 +32,7 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     if len(models) <= EVERY:
         return [model.epsilon(delta) for model in models]
     worst = models[0].epsilon(delta)
-    # between the first and the last: certified at the worst ε so far, or asked for ε
+    # those between the first and the last are certified at the worst ε so far, or asked for ε
     bounds = [worst]
     all_held = math.isfinite(worst.epsilon_upper) and satisfied(models[:-1], worst.epsilon_upper, delta)
     for model in models[1:-1]:
@@ -47,9 +47,9 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
     """For each ε, a certified δ that holds for all accountants, of which the first is expected to be the worst.
 
-    For exchanges with a small smallest cluster, `many_clusters.deltas` computes it from that cluster. The result is
-    mostly within 3% of the largest δ, and seldom twice as large. Otherwise it is the first accountant's δ, raised by
-    0.2% if all others are certified at this value.
+    For exchanges whose smallest cluster is small, `many_clusters.deltas` computes it from that cluster's tables: mostly
+    within 3% of the largest δ, and seldom twice as large. Otherwise it is the first accountant's δ, raised
+    by 0.2%, if all others are certified at this value, and else the largest δ.
     """
     exchanges = _settings(models)
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None
@@ -62,7 +62,7 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
-    """A certified δ(ε) of all accountants: `delta`, the first one's, raised by 0.2% if this suffices; else the largest.
+    """A certified δ(ε) for all accountants: `delta` of the first, raised by 0.2% if this suffices; else the largest.
 
     At ε = 0 every accountant's δ is computed: this is as fast as a comparison, and the result is cached for other runs.
     With more than two classes a comparison is faster, as it needs no lower bounds.
@@ -80,7 +80,7 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether one computation certifies (ε, δ) for all accountants but the first, which certifies it anyway.
+    """Whether one computation certifies (ε, δ) for all accountants but the first, for which it is known to hold.
 
     Also False where such a computation is not faster than one accountant after another.
     """

@@ -12,7 +12,7 @@ ones among those users,
 
     A(k) = E Bin(k; t, X/n), B(k) = E Bin(k; t, (X+1)/n), P0 = (1-α)A + αB, P1 = αA + (1-α)B, t ~ Bin(Rn, θ)
 
-are the laws of k given t, if the target's noisy label is 0 or 1 and if her label is 0 or 1. The claim is: for all m
+are the laws of k given t: A and B if the target's noisy label is 0 or 1, P0 and P1 if her label is. Claim: for all m
 
     δ ≥ E_t Σ_k max(0, P0 - e^ε P1) = E_t Σ_k max(0, keep A - lose B), and with A and B exchanged (1 against 0),
 
@@ -27,9 +27,9 @@ The proof, in whole numbers that stand for multiples of 2^-bits:
 3. The labels of t submissions are exchangeable. So if one of them is taken away at random,
    A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise: A and B are summed over X at the largest t only.
 4. Not every m is evaluated. Tell the learner the noisy labels of b other users, and which submissions are fetched from
-   them. This only helps her, and does not depend on the target's label. What is left is an exchange of n-b users with
-   t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b other users hold 1. As any b users may be chosen, one m' proves the
-   claim for every m from m' to m'+b. The certificate states each m' and b; they are checked to reach every m.
+   them. This only helps the learner, and does not depend on the target's label. What is left is an exchange of n-b
+   users with t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b other users hold 1. As any b users may be chosen, one m'
+   proves the claim for every m from m' to m'+b. The certificate states each m' and b; together they reach every m.
 """
 
 import json
@@ -42,7 +42,7 @@ from typing import Any, NamedTuple, NoReturn
 VERSION = 1
 LARGEST_FILE, LARGEST_N, LARGEST_TRIALS, LARGEST_BITS, LARGEST_EPSILON = 2**20, 65_536, 2**18, 1200, 1000
 LARGEST_WORK = 10**9
-"""Largest number of numbers that are computed, in some minutes; a certificate that needs more is refused."""
+"""Largest count of computed numbers, which take some minutes; a certificate that needs more is refused."""
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}")
 Law = tuple[int, list[int]]
 """A law on whole numbers: the first value, and the probabilities from it on, in units of 2^-bits, rounded down."""
@@ -59,11 +59,11 @@ class RoundedLaws(NamedTuple):
 
 
 class Refused(Exception):  # noqa: N818
-    """Raised where a certificate does not prove its claim; the text says why."""
+    """Raised if a certificate does not prove its claim; the text says why."""
 
 
 class Unreadable(Exception):  # noqa: N818
-    """Raised where there is no such file, or where it is not JSON."""
+    """Raised if there is no such file, or if it is not JSON."""
 
 
 def verify(certificate: Any) -> str:
@@ -108,7 +108,7 @@ class Proof:
         self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
 
     def check(self, first: int, last: int, revealed: int) -> None:
-        """Prove the claimed δ for m = `first` to `last` if `revealed` labels are told; raises `Refused` if not."""
+        """Prove the claimed δ for m = `first` to `last` if `revealed` labels are revealed; else raises `Refused`."""
         if self.keep <= self.delta * self.unit:
             return  # no event is worth more than `keep`
         sources = self.n - revealed
@@ -170,13 +170,13 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """A and B from k = `low` on, less the values at both ends where both are below 2^-drop."""
+        """A and B from k = `low` on, without the values at both ends where A and B are below 2^-drop."""
         large = [k for k, pair in enumerate(zip(a, b, strict=True)) if max(pair) >= self.cut]
         inside = slice(large[0], large[-1] + 1) if large else slice(0, 0)
         return RoundedLaws(low + inside.start, a[inside], b[inside])
 
     def binomial(self, trials: int, p: Fraction) -> Law:
-        """The law Bin(trials, p), less probabilities below 2^-drop."""
+        """The law Bin(trials, p), without probabilities below 2^-drop."""
         k = mode(trials, p)
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
@@ -252,7 +252,7 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The certificate's intervals of m, each with its b; raises `Refused` unless they hold 0 to (n-1)/2 in order."""
+    """The certificate's intervals of m, each with its b; raises `Refused` unless they cover 0 to (n-1)/2 in order."""
     if not isinstance(cover, list) or not cover:
         raise Refused("cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2

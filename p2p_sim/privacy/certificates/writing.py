@@ -1,8 +1,8 @@
-"""Writes certificates of the label exchange, which `verify_certificate.py` proves without this package.
+"""Writes certificates of the label exchange, which `verify_certificate.py` checks without this package.
 
 A certificate lists intervals of m, the number of other users with label 1; one evaluation of δ proves a whole interval.
-Floating-point numbers choose the intervals, and how many other users' noisy labels are revealed for each. They prove
-nothing: a certificate is returned only if the verifier has proved it.
+Floating-point numbers choose the intervals, and how many other users' noisy labels are revealed for each. These numbers
+prove nothing: a certificate is returned only if the verifier has proved it.
 """
 
 import json
@@ -63,7 +63,7 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
         "epsilon": repr(float(epsilon)),
         "delta": repr(float(delta)),
     }
-    # Why it holds: which m are proved together. Returned only if the verifier proves it.
+    # Why it holds: which m are proved together. The certificate is returned only if the verifier proves it.
     cover = _covering(exchange, epsilon, delta)
     content = {"version": VERSION, "claim": claim, "bits": drop + SPARE, "drop": drop, "cover": cover}
     try:
@@ -76,16 +76,16 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
     """The certificate's intervals of m, from 0 to (n-1)/2: a list of {"from", "to", "revealed"}.
 
-    "revealed" is how many other users' noisy labels the learner is told, nearly as many as δ allows. Hardly any can be
+    "revealed" is how many other users' noisy labels the learner gets to know, nearly as many as δ allows: hardly any
     near m = 0, where δ is usually largest, then more and more, so that few intervals are needed.
     """
     n = exchange.cluster_size
     half, first, revealed = (n - 1) // 2, 0, 0
     intervals = []
     while first <= half:
-        # The largest number to reveal, to 1/16, at which δ still holds: doubled from twice the last, then bisected.
+        # The largest number to reveal, to 1/16, at which δ still holds: doubled from twice the last one, then bisected.
         most = half - first
-        low, high = 0, most + 1  # `low` is allowed or 0, `high` is not or is too much
+        low, high = 0, most + 1  # `low` is allowed or 0; `high` is not allowed or above `most`
         probe = min(max(2 * revealed, 1), most)
         while high - low > 1 + low // 16:
             if _delta(exchange, epsilon, delta, first, probe) <= delta * (1.0 - MARGIN):

@@ -66,7 +66,7 @@ def soft_labels(noisy: Floats, prior: Floats, noise_scale: float) -> Floats:
         prior: probabilities of the labels along the last axis, broadcast to the shape of `noisy`.
         noise_scale: b, above 0.
     """
-    # softmax of ε clip(o, 0, 1), with the largest subtracted first so that no exponential overflows; then the prior
+    # softmax of ε clip(o, 0, 1), times the prior; the largest is subtracted first, so that no exponential overflows
     weights = np.clip(noisy, 0.0, 1.0)
     weights -= weights.max(axis=-1, keepdims=True)
     weights *= 2.0 / noise_scale
@@ -88,7 +88,7 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
     Args:
         noise_scale: b, above 0; num_classes: K, at least 2.
     """
-    if noise_scale < 1e-2:  # the label is all but seen, and e^(1/b) would overflow
+    if noise_scale < 1e-2:  # the label is nearly certain, and e^(1/b) could overflow
         return 1.0 - 1.0 / num_classes
     # K Pr[right] by the upper sum; ε alone bounds it as well
     x = np.linspace(0.0, 1.0, _STEPS, endpoint=False)
@@ -102,7 +102,8 @@ def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector, exact to rounding: 1 - e^{-s} (1 + s/2) with s = 1/b - ε/2; 0 from ε = 2/b on.
 
     Under two labels only two entries of the vector differ, each by 1. So the vector is a histogram in which one example
-    moves two cells by 1/b scales each (`histograms.laplace_delta`). δ(ε) grows with s; s has the rounding of 2/b - ε.
+    moves two cells by 1/b scales of the noise each (`histograms.laplace_delta`). δ(ε) grows with s, whose only rounding
+    is that of 2/b - ε.
 
     >>> round(laplace_delta(2.0, 0.0).upper, 6), laplace_delta(2.0, 1.0).upper < 1e-15
     (0.241837, True)
@@ -122,6 +123,6 @@ def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
 def _variation(shift: float) -> float:
     """1 - e^{-s} (1 + s/2): the total variation of two noisy entries that each move by s >= 0 scales of the noise.
 
-    The error is at most 10 roundings, since neither term cancels more than half of the other.
+    The error is at most 10 roundings, since the second term cancels at most half of the first.
     """
     return 1.0 if shift > 1e3 else -math.expm1(-shift) - shift / 2.0 * math.exp(-shift)

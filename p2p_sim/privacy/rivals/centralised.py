@@ -1,34 +1,37 @@
 """Accountant of a curator who resamples labels within a cluster, Algorithm 1 of the clustering paper.
 
-Pure ε. One changed label moves two shares by 1/n each. With Laplace noise of scale σ/n on every share, the noisy
-distribution q̃ of the cluster costs 2/σ. Given q̃, the target's noisy label is a with probability
-λ q̃(a) + (1-λ) 1{her label is a}, and q̃(a) >= τ. Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)): Theorem 1 with its first term
-doubled. At τ = 1/K q̃ is uniform whatever the noise, and the first term is 0.
+Labels are resampled with probability λ from a noisy distribution q̃ of the K classes, which is at least τ everywhere.
 
-Events that attain the pure ε where q̃ is released. Let the target hold a in one world and b in the other. In both
+**Pure ε.** One changed label moves two shares by 1/n each. With Laplace noise of scale σ/n on every share, q̃ costs
+2/σ. Given q̃, the target's noisy label is a with probability λ q̃(a) + (1-λ) 1{her label is a}, and q̃(a) >= τ.
+Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)): Theorem 1 with its first term doubled. At τ = 1/K q̃ is uniform whatever the
+noise, and the first term is 0.
+
+**Events that attain the pure ε where q̃ is released.** Let the target hold a in one world and b in the other. In both
 events the noises of a and b lie in their exponential tails, on the side where the change costs 1/σ each:
 
-- corner: q̃ is τ everywhere but at a. This is "the noisy share of a is at least 1-(K-1)τ, every other at most τ". It
-  has ratio e^(2/σ) if the share of a is at most 1-(K-1)τ and every other at least τ;
+- corner: q̃ is τ everywhere but at a, that is, the noisy share of a is at least 1-(K-1)τ and every other at most τ.
+  This event has ratio e^(2/σ) if the share of a is at most 1-(K-1)τ and every other at least τ;
 - edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. This implies that b was clipped to τ and that the noisy share of a is
-  above τ. It has ratio e^(2/σ) if the share of a is at most τ and that of b at least τ. One way for it to happen: the
+  above τ. It has ratio e^(2/σ) if the share of a is at most τ and that of b at least τ. It happens, for example, if the
   noisy share of b is at most τ, that of a in (τ, τ + x], that of a third class at least 1-(K-1)τ.
 
 Together with "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
 
 Where q̃ is not released (β = 0), the learner sees noisy labels alone, whose own randomness hides more: for two classes
-`resampled_counts` brackets δ(ε); for any number of classes `resampled_classes` has an upper bound.
+`resampled_counts` brackets δ(ε); for any number of classes `resampled_classes` bounds it from above.
 
 **One resampled label together with the noisy shares** (`resampled_delta`). A changed label moves two shares by 1/n
-each, with Laplace noise of scale σ/n: two variables that each move by 1/σ scales. Their δ(t), called Δ(t), is exact
-(`histograms.laplace_delta`). Clipping and renormalising are a post-processing.
+each, with Laplace noise of scale σ/n: two variables that each move by 1/σ scales. Their δ(t), called Δ(t), is known
+exactly (`histograms.laplace_delta`). Clipping and renormalising are a post-processing.
 
 Given q̃ the target's noisy label is y with probability λ q̃(y), and 1-λ more if y is her own. For t >= 0
-its divergence is at most (1-λ) - (e^t - 1) λτ, or 0, as q̃ >= τ. That is the divergence of three outcomes with
-probabilities p = 1-λ+λτ, λτ and w = λ-2λτ in one world, and λτ, p and w in the other; it is its own mirror image.
+its δ(t) is at most (1-λ) - (e^t - 1) λτ, or 0, as q̃ >= τ. That is the divergence of three outcomes with
+probabilities p = 1-λ+λτ, λτ and w = λ-2λτ in one world, and λτ, p and w in the other; this pair is its own mirror
+image.
 
-Given q̃ the others' noisy labels do not depend on the target's. So both together are dominated by the product of the
-two pairs (adaptive composition; Zhu, Dong and Wang 2022, Theorem 10), and with l = ln(p/(λτ))
+Given q̃ the others' noisy labels do not depend on the target's. So shares and label together are dominated by the
+product of the two pairs (adaptive composition; Zhu, Dong and Wang 2022, Theorem 10), and with l = ln(p/(λτ))
 
     δ(ε) <= p Δ(ε-l) + λτ Δ(ε+l) + w Δ(ε),   where Δ(-t) = 1 - e^-t + e^-t Δ(t).
 """
@@ -64,9 +67,9 @@ _WIDTHS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 
 
 class ShareEvent(NamedTuple):
-    """An event of the noisy distribution q̃ that is e^(2/σ) times as likely where the target holds label a.
+    """An event of the noisy distribution q̃ whose probability changes by e^(2/σ) between the target's labels a and b.
 
-    probability: of the event, where the target holds a. least, most: bounds of q̃(a) in the event.
+    probability: its probability if the target holds a. least, most: bounds of q̃(a) in the event.
     """
 
     probability: float
@@ -85,8 +88,8 @@ class ClusterResampling(Accountant):
         noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
         threshold: τ in [0, 1/K], the least noisy share.
         released: whether the learner gets the noisy distribution of the cluster (true with bias correction β > 0).
-        counted: whether bounds of noisy labels alone count what the labels' own randomness hides; else only the pure ε
-            is stated. It has no effect if `released`.
+        counted: whether bounds for noisy labels alone count what the labels' own randomness hides; if not, `epsilon`
+            states the pure ε. It has no effect if `released`.
     """
 
     requires = ANYWHERE
@@ -137,7 +140,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _laid_open(self) -> bool:
-        """Whether a user's label can be seen for certain: never resampled, or with shares released without noise."""
+        """Whether a label can be seen for certain: it is never resampled, or shares are released without noise."""
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
     @property
@@ -192,7 +195,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _labels_alone(self) -> bool:
-        """Whether the learner sees noisy labels alone, and the bounds count their own randomness."""
+        """Whether the learner sees noisy labels alone and the bounds count the labels' own randomness."""
         return self.counted and not (self.released or self._laid_open or self._uniform)
 
     @property
@@ -208,7 +211,7 @@ class ClusterResampling(Accountant):
         return two and affordable(self.cluster_size, self.noise_scale, self.threshold)
 
     def _attained_delta(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), by the best of some events of q̃; 0 if q̃ is not released."""
+        """A lower bound of δ(ε), by the best of some events of q̃; 0 if q̃ is neither released nor uniform."""
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
         # for an event together with the noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
         values = (
@@ -247,18 +250,18 @@ class ClusterResampling(Accountant):
         return best * (1.0 - 1e-12)
 
     def _events(self) -> Iterator[ShareEvent]:
-        """Yield the events of the module's docstring if q̃ is released; a certain one if q̃ is uniform."""
+        """Yield the events of the module's docstring if q̃ is released; the certain event if q̃ is uniform."""
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
             yield ShareEvent(1.0, tau, tau)
             return
         if not self.released:
             return
-        # the corner: as many users as possible hold a, `many` each of the others
+        # the corner: `many` users hold each class but a, all others hold a
         top, many = 1.0 - (k - 1) * tau, math.ceil(n * tau)
         if n - (k - 1) * many >= 1:
             yield ShareEvent(0.5**k * math.exp(-2.0 * (k - 1) * (many - n * tau) / sigma), top, top)
-        # edges: `few` users hold a, `many` hold b, all others a third class
+        # edges: `few` users hold a, `many` hold b, and all others a third class
         few = math.floor(n * tau)
         if k == 2 or few < 1 or few + many > n:
             return
@@ -291,14 +294,14 @@ def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float
     """Upper bound of δ(ε) of noisy shares and noisy labels together.
 
     Args:
-        resampling_prob: λ in [0, 1]. noise_scale: σ in [0, ∞]; ∞: the shares say nothing. threshold: τ in [0, 1/2].
+        resampling_prob: λ in [0, 1]. noise_scale: σ in [0, ∞]; ∞: the shares reveal nothing. threshold: τ in [0, 1/2].
         epsilon: ε, at least 0.
     """
     # p, λτ and w of the target's noisy label, and its loss l = ln(p/(λτ))
     least = resampling_prob * threshold
     own, rest = 1.0 - resampling_prob + least, resampling_prob - 2.0 * least
     loss = math.log(own / least) if least > 0.0 else math.inf
-    # p Δ(ε-l) + λτ Δ(ε+l) + w Δ(ε), with room for rounding
+    # p Δ(ε-l) + λτ Δ(ε+l) + w Δ(ε), raised for rounding
     moved = 2.0 / noise_scale if noise_scale > 0.0 else math.inf
     parts = (
         own * _shares_delta(moved, epsilon - loss),

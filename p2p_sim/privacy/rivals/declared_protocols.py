@@ -5,11 +5,11 @@ g(N/n), independently of all others and of who submits. A user submits at most o
 labels are. g does not decrease, and g(1-p) = 1 - g(p). The proofs of `majority_kernel` use no more than this, so that
 the brackets of `MajorityCluster` hold for every such g.
 
-**Symmetry.** If the noisy labels of a cluster are permuted, the law of what the learner sees does not change. Then this
-can be drawn from the noisy labels in random order: it is a post-processing of what a shuffler releases.
+**Symmetry.** If the noisy labels of a cluster are permuted, the law of what the learner sees does not change. Then the
+learner's view can be drawn from the noisy labels in random order: it is a post-processing of what a shuffler releases.
 
 **Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay before they are submitted. If walks ended at uniform
-users, this would be symmetric; their distance D from that adds (1 + e^ε) D to δ(ε).
+users, the protocol would be symmetric. The distance D of their ends from uniform adds (1 + e^ε) D to δ(ε).
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ from p2p_sim.privacy.where_bounds_hold import PLURALITY
 LARGEST_CLUSTER = 2_048
 """Largest cluster for which g is tabulated; larger ones get the bound for shuffled labels."""
 _ODD = 1e-9
-"""The most by which g(p) + g(1-p) may differ from one."""
+"""Largest difference of g(p) + g(1-p) from one that is allowed, for rounding."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class DeclaredKernel(SmoothKernel):
         return table
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
-        if sources != self.sources:  # interpolated, which guides searches alone
+        if sources != self.sources:  # interpolated; used only to guide searches
             p, grid = np.asarray(noisy) / sources, np.arange(self.sources + 1) / self.sources
             share = np.interp(p, grid, self._ones)
             return Shares(share, 1.0 - share)
@@ -92,7 +92,7 @@ class DeclaredKernel(SmoothKernel):
         return Shares(self._ones[index], self._ones[self.sources - index])
 
     def slope(self, p: float) -> float:
-        """An approximation, above 0, of the derivative g'(p), which guides searches alone."""
+        """An approximation, above 0, of the derivative g'(p), used only to guide searches."""
         step = 1.0 / self.sources
         [low, high], _ = self.shares(np.clip([p - step, p + step], 0.0, 1.0), 1)
         return max(float(high - low) / (2.0 * step), 1e-12)
@@ -100,7 +100,7 @@ class DeclaredKernel(SmoothKernel):
 
 @dataclass(frozen=True)
 class _ByLaw(OneCluster):
-    """Accountant of one cluster whose protocol declares a law of submissions; lower: as of `DeclaredKernel`."""
+    """Accountant of one cluster whose protocol declares a law of submissions; lower: as in `DeclaredKernel`."""
 
     lower: tuple[float, ...]
 
@@ -151,7 +151,7 @@ class DeclaredProtocol(Accountant):
         return self.model.basis if isinstance(self.model, _ByLaw) else "declared symmetric: bound for shuffled labels"
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε); the lower one is attained by the declared law, or 0 where it is not used."""
+        """Bounds of δ(ε); the lower one is attained by the declared law, or is 0 where that law is not used."""
         bracket = self.model.delta(epsilon)
         return bracket if isinstance(self.model, _ByLaw) else Bracket(0.0, bracket.upper)
 

@@ -1,20 +1,22 @@
 """Accountant of DP-SGD under label adjacency: noisy sums of clipped gradients of Poisson-sampled batches.
 
-A step releases S + b g + σC·N(0, I). S is the sum of the other users' clipped gradients in the batch. The target is in
-the batch, b = 1, with probability q. Her clipped gradient is g in one world and g' in the other, |g|, |g'| ≤ C. She is
-there in both worlds: her record is replaced, which costs up to twice as much as adding or removing it.
+A step releases S + b g + σC·N(0, I), with clipping norm C and noise multiplier σ. S is the sum of the other users'
+clipped gradients in the batch. The target is in the batch (b = 1, else 0) with probability q. Her clipped gradient is g
+in one world and g' in the other, |g|, |g'| ≤ C: her record is replaced, which costs up to twice as much as adding it.
 
-**Dominating pair** of one step, in units of C: P = (1-q) N(0, σ²) + q N(1, σ²), Q its mirror image. *Proof.* Given S
-(joint convexity), shift it away. For γ ≥ 1 the divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0) + q N(g') is
-q ∫ [N(g) - w N(0) - γ N(g')]₊ with w = (γ-1)(1-q)/q ≥ 0, which, seen from g, is q E h(w e^X + γ e^Y): h(s) = [1-s]₊ is
-convex, X and Y are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², E e^X = E e^Y = 1. It grows
+**Dominating pair** of one step, in units of C: P = (1-q) N(0, σ²) + q N(1, σ²), Q its mirror image. *Proof.* By joint
+convexity S may be taken as given, and subtracted. For γ ≥ 1 the divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0)
++ q N(g') is q ∫ [N(g) - w N(0) - γ N(g')]₊ with w = (γ-1)(1-q)/q ≥ 0, which, seen from g, is q E h(w e^X + γ e^Y): h(s)
+= [1-s]₊ is convex, X and Y are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², E e^X = E e^Y = 1.
+It grows
 
 1. if independent Gaussian parts of mean -variance/2 are added to X and Y until equality holds (E e^part = 1; Jensen);
 2. then with Cov(X, Y), since ∂²/∂x∂y h(w e^x + γ e^y) = w γ e^(x+y) h'' ≥ 0 (Slepian, Price), up to 2/σ², where X and Y
    are those of g = 1 and g' = -1 on a line.
 
-For γ < 1 exchange the roles of g and g'; the pair is its own mirror image. ∎ A pair that dominates every step whatever
-came before composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). It is the pair of dp-accounting's REPLACE_ONE.
+For γ < 1 exchange the roles of g and g', as the pair is its own mirror image. ∎ A pair that dominates every step
+whatever came before composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). The pair here is that of dp-accounting's
+REPLACE_ONE.
 
 For clipped gradients (p - e_y)⊗x of logistic regression no bound smaller than |g - g'| ≤ 2C holds: with two classes g
 and g' point in opposite directions, and before clipping both may be longer than C.
@@ -63,7 +65,7 @@ _STEP_BINS, _TOTAL_BINS = 30_000, 1_000_000
 
 @dataclass(frozen=True)
 class DpSgd(Accountant):
-    """Accountant of noisy gradient steps whose iterates the learner sees all; one user's label changes.
+    """Accountant of noisy gradient steps, all of whose iterates the learner sees; one user's label changes.
 
     Args:
         noise_multiplier: σ, 0.05 to 1e6: standard deviation of the noise in units of the clipping norm C.
@@ -87,11 +89,11 @@ class DpSgd(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which ε is computed, 1e-14 for each step; rounding hides smaller ones."""
+        """The smallest δ at which ε is computed, 1e-14 for each step; a smaller δ would be lost in rounding."""
         return 10.0 * _ROUNDING * self.steps
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε), ε at least 0, with 1e-15 for each step's rounding; the lower bound is 0."""
+        """Upper bound of δ(ε), ε at least 0, plus 1e-15 for the rounding of each step; the lower bound is 0."""
         check_epsilon(epsilon)
         try:
             upper = float(_composed(self).get_delta_for_epsilon(epsilon)) + _ROUNDING * self.steps
@@ -100,7 +102,7 @@ class DpSgd(Accountant):
         return Bracket(0.0, min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Upper bound of ε at δ against the learner, ∞ with too little noise; the lower bound is 0.
+        """Upper bound of ε at δ against the learner, infinite if the noise is too small; the lower bound is 0.
 
         Raises:
             ValueError: δ outside (0, 1), or below 1e-14 a step, where rounding hides it.
@@ -124,9 +126,9 @@ class DpSgd(Accountant):
 class ProjectedSteps(DpSgd):
     """Accountant of LabelDP-Pro: the steps of `DpSgd`, each projected on a set made of features and earlier steps.
 
-    The projection is a post-processing, so that δ(ε) is that of `DpSgd`, if the set does not depend on who is in the
-    batch. A set made of the batch's own rows would show the batch. For a user who is seen to be in it, a step is the
-    Gaussian mechanism without subsampling.
+    If the set does not depend on who is in the batch, the projection is a post-processing, so that δ(ε) is that of
+    `DpSgd`. A set made of the batch's own rows would reveal the batch. For a user who is known to be in the batch, a
+    step is the Gaussian mechanism without subsampling.
     """
 
     conditions = PROJECTED_CONDITIONS
@@ -157,7 +159,7 @@ def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: i
         high *= 4.0
         if high > LARGEST_NOISE:
             raise ValueError(f"epsilon = {epsilon}: needs a noise multiplier above {LARGEST_NOISE:g}")
-    # downwards to one that is not, so that the least lies between the two
+    # downwards to a multiplier that is not enough, so that the least lies between the two
     low = max(high / 4.0, SMALLEST_NOISE)
     while certified(low):
         if low == SMALLEST_NOISE:
@@ -196,7 +198,7 @@ def _interval(steps: DpSgd) -> float:
     Any width gives an upper bound of δ; finer bins give a smaller one.
     """
     sigma, rate = steps.noise_multiplier, steps.sampling_rate
-    spread = 2.0 * rate * math.sqrt(math.sinh(min(sigma**-2, 600.0)))  # of one step's loss; 600: sinh would overflow
-    largest = 2.0 * (10.0 * sigma + 1.0) / sigma**2  # loss at q = 1, ten standard deviations of the noise out
-    mean = 2.0 * rate * steps.steps / sigma**2  # of the loss of all steps, at most about
+    spread = 2.0 * rate * math.sqrt(math.sinh(min(sigma**-2, 600.0)))  # of one step's loss; 600 avoids overflow
+    largest = 2.0 * (10.0 * sigma + 1.0) / sigma**2  # loss at q = 1 if the noise is ten standard deviations
+    mean = 2.0 * rate * steps.steps / sigma**2  # about the largest mean of the loss of all steps
     return max(min(spread / 30.0, 1e-3), largest / _STEP_BINS, (largest + mean) / _TOTAL_BINS)

@@ -6,14 +6,15 @@ Neighbours differ in one of n examples, which is *replaced* (n is public; "examp
 moves two cells by 1/2, or one by 1; a changed label moves one cell by 1. So the L1 sensitivity is 1. The density ratio
 is e^ε at values beyond both true sums, so that no smaller ε holds. Uncentred sums Σ y_i have sensitivity 2.
 
-*Stability-based histogram.* Non-empty cells alone get noise, of scale 2/ε. A cell is kept if its noisy count is at
+*Stability-based histogram.* Only non-empty cells get noise, of scale 2/ε. A cell is kept if its noisy count is at
 least T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises another. If both cells stay filled,
 the ratio of each cell is at most e^(ε/2), of both e^ε. A cell with one example is kept with probability
-P(1 + Lap(2/ε) >= T) = δ/4, and never without the example. Where the example is there, all else has ratio at most
-e^(ε/2); where it is not, the excess is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the
-printed threshold is higher by (2/ε) ln 4 than (ε, δ) needs. Let two counts be at least T. The event that one is seen at
-its larger value or above, the other at its smaller value or below, has probability 1/4 in one world and e^-ε/4 in the
-other. So at δ no ε below ε + ln(1 - 4δ) holds.
+P(1 + Lap(2/ε) >= T) = δ/4, and never without the example. If P is the law with the example and Q that without it,
+P's excess over e^ε Q is at most δ/4, since all else has ratio at most e^(ε/2); Q's excess over e^ε P is at most
+1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the printed threshold is higher by (2/ε) ln 4 than (ε,
+δ) needs. Let two counts be at least T. The event that one is seen at its larger value or above, the other at its
+smaller value or below, has probability 1/4 in one world and e^-ε/4 in the other. So at δ no ε below ε + ln(1 - 4δ)
+holds.
 """
 
 import math
@@ -38,7 +39,7 @@ DISJOINT = Condition("disjoint-samples", "nobody is in two of the samples (else 
 
 
 def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBound:
-    """The statement that centred votes with Laplace noise of scale 1/ε in every cell are ε-private, and no better.
+    """The statement on centred votes with Laplace noise of scale 1/ε in every cell: they are exactly ε-private.
 
     See Theorem 3.1 of *Private Bayes consistency*.
 
@@ -62,11 +63,11 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
 
 
 def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
-    """The exact δ(ε), rounded up, of one or two cells with Laplace noise that one example moves.
+    """The exact δ(ε), rounded up, of cells with Laplace noise, one or two of which are moved by one example.
 
     Args:
-        moved: by how many scales of the noise the cells move in all, above 0; each of two cells by half of it.
-        epsilon: ε, at least 0. cells: 1 or 2.
+        moved: by how many scales of the noise the cells move in all, above 0; each of two cells moves by half of it.
+        epsilon: ε, at least 0. cells: the number of moved cells, 1 or 2.
 
     >>> round(laplace_delta(1.0, 0.0), 6), round(laplace_delta(1.0, 0.0, cells=2), 6)
     (0.393469, 0.241837)
@@ -89,7 +90,7 @@ class NoisyVotes(Accountant):
         adjacency: "label" (one changes; features are public), or "example" (one is replaced).
 
     >>> from p2p_sim.privacy import advantage
-    >>> advantage(NoisyVotes(1.0)).upper < math.tanh(0.5) / 2  # which ε alone would allow
+    >>> advantage(NoisyVotes(1.0)).upper < math.tanh(0.5) / 2  # the most that ε alone would allow
     True
     """
 
@@ -112,7 +113,7 @@ class NoisyVotes(Accountant):
         return self.parameter
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(t) = 1 - e^((t-ε)/2), exact to rounding: one cell that moves by 1 costs more than two that move by 1/2."""
+        """δ(t) = 1 - e^((t-ε)/2) to rounding: one cell that moves by 1 costs more than two cells that move by 1/2."""
         check_epsilon(epsilon)
         upper = laplace_delta(self.parameter, epsilon)
         return Bracket(max(0.0, upper * (1.0 - 2e-12) - 2e-15), upper)
@@ -151,11 +152,11 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.
-        num_rows: n, at least 1; infinite: the lower end is that of large n.
+        num_rows: n, at least 1; infinite: enough for the lower end.
     """
     threshold = stability_threshold(epsilon, delta)
     total_epsilon, total_delta = histograms * epsilon, histograms * delta
-    # the lower end kε + ln(1 - 4^k kδ), where n has room for two cells of T examples each
+    # the lower end kε + ln(1 - 4^k kδ), if n rows can fill two cells of T examples each
     spared = 4.0**histograms * total_delta
     attained = spared < 1.0 and num_rows >= 2.0 * math.ceil(threshold)
     lower = max(0.0, total_epsilon + math.log1p(-spared)) if attained else 0.0

@@ -33,14 +33,14 @@ from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY_INSIDERS
 
 AVERAGED, MOST_REQUESTS = 64, 1_000
-"""Largest number of users of a cluster, and of requests of members, with an averaged F; else the largest F counts."""
+"""Up to so many users of a cluster and requests of members the bound averages over F; else it takes the largest F."""
 _ROUNDING = 1e-11
-"""Bound of the relative error of q and of the law of F: some 4u for each of a few hundred requests."""
+"""Bound of the relative error of q and of the law of F: some 4u for each of at most 1,000 requests."""
 
 
 @dataclass(frozen=True)
 class MajorityCoalition(Accountant):
-    """Accountant against passive members of the target's cluster with the learner, where users ask several peers.
+    """Accountant against the learner and passive members of the target's cluster, if users ask several peers.
 
     Args:
         cluster_size: n, users in the cluster, 2 to 1,000,000.
@@ -67,7 +67,7 @@ class MajorityCoalition(Accountant):
         check_range("members", self.members, 1, self.cluster_size - 1, whole=True)
         check_range("rounds", self.rounds, 1, LARGEST_ROUNDS, whole=True)
         object.__setattr__(self, "peers", peer_weights(self.peers))
-        ShuffledResponse(2, self.flip_prob, self.num_classes)  # checks both
+        ShuffledResponse(2, self.flip_prob, self.num_classes)  # checks α and K
 
     @property
     def pure_epsilon(self) -> float:

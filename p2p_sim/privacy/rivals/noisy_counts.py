@@ -1,25 +1,25 @@
 """Accountant of the class counts of a bag (group) of users, with geometric noise by a curator or by all users.
 
-*The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z with
-Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/σ). For two classes one count is released, and a changed label moves it by one.
-For K >= 3 classes all K are released, and a changed label lowers one and raises another. L is the number of moved
-counts, 1 or 2.
+*The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z of
+scale σ, Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/σ). For two classes one count is released, and a changed label moves
+it by one. For K >= 3 classes all K counts are released, and a changed label lowers one and raises another. L is the
+number of moved counts, 1 or 2.
 
 *Exact δ(ε).* The likelihood ratio of one moved count is e^(1/σ) at all values on one side, of probability 1/(1+t), and
 e^(-1/σ) at all others. So the loss is L/σ, 0 (only if L = 2) or -L/σ, whatever the counts are, and for ε >= 0
 
     δ(ε) = max(0, 1 - t^L e^ε) / (1+t)^L,    ε(δ) = L/σ + ln(1 - δ (1+t)^L).
 
-*Noise shares* (infinite divisibility). A share is the difference of two negative binomial variables with r = 1/h and
-success probability 1-t. Its generating function is the h-th root of that of Z, which is the difference of two geometric
-variables. So h shares sum to Z exactly, and n shares to Z plus independent noise. If c users tell their shares and d
-send nothing, h = n-c-d shares of the target and others still hide her label: the exact δ(ε) is a bound, since further
-noise is a post-processing. So is the addition of shares modulo 2^64.
+*Noise shares* (infinite divisibility). A share, for a number h, is the difference of two negative binomial variables
+with r = 1/h and success probability 1-t. Its generating function is the h-th root of that of Z, which is the difference
+of two geometric variables. So h shares sum to Z exactly, and n shares to Z plus independent noise. If c of n users
+reveal their shares and d send nothing, at least h = n-c-d shares still hide the target's label: the exact δ(ε) is a
+bound, since further noise is a post-processing. Adding shares modulo 2^64 is a post-processing, too.
 
-*A lower end of δ(ε), where m shares are there: r = m/h times the noise.* Z is symmetric. Let p be Pr[Z = 0]. The event
-"every moved count is at or beyond the true value that it has in the first world, away from the second" has probability
-a^L in the first world and b^L in the second, a = (1+p)/2, b = (1-p)/2. So a bag that is released with probability q
-attains δ(ε) >= q (a^L - e^ε b^L). At r = 1 and q = 1 this is the exact δ(ε).
+*A lower end of δ(ε) where m shares are added, r = m/h times the noise.* Their sum Z is symmetric. Let p be Pr[Z = 0].
+The event "every moved count is at or beyond the true value that it has in the first world, away from the second" has
+probability a^L in the first world and b^L in the second, a = (1+p)/2, b = (1-p)/2. So a bag that is released with
+probability q attains δ(ε) >= q (a^L - e^ε b^L). At r = 1 and q = 1 this is the exact δ(ε).
 
 *One user's messages*, read together, are her label's counts with one share on each. A share is the difference of two
 independent variables of a law with p(k+1)/p(k) = t (r+k)/(k+1) >= t r for r <= 1. So the probabilities of neighbouring
@@ -60,13 +60,13 @@ SHARED = (FEW_COLLUDERS, ONE_LIST, SECRET_CHANNELS, LABEL_FREE_LEAVING, PUBLIC_B
 _TERMS = 100_000
 """Largest number of terms of the sum in `zero_probability`."""
 _MARGIN = 1e-12
-"""Relative room for rounding."""
+"""Relative margin for rounding."""
 
 
 class MovedCountTails(NamedTuple):
     """Probabilities a and b of the module's docstring: that a noisy count is at least the larger of two true values.
 
-    own: a, where the true count has the larger value. opposite: b, where it has the smaller one.
+    own: a, if the true count is the larger value. opposite: b, if it is the smaller one.
     """
 
     own: float
@@ -155,7 +155,7 @@ class NoisyCounts(Accountant):
         if epsilon >= pure:
             return Bracket(0.0, 0.0)
         upper = -math.expm1(epsilon - pure) * self._most
-        # a^L - e^ε b^L as a^L (1 - e^(ε + L ln(b/a))), which loses no digits, if it is above 0
+        # a^L - e^ε b^L, if above 0, as a^L (1 - e^(ε + L ln(b/a))), which loses no digits
         moved, tails = moved_counts(self.num_classes), self._tails
         lower = 0.0
         if tails.opposite == 0.0:

@@ -10,8 +10,8 @@ keep their relative accuracy.
 **A lower end of δ(ε) where q̃₁ is released** (`released_delta`). Cut [τ, 1-τ] into bins. An observer of q̃₁ and of the
 target's noisy label knows the bin of q̃₁, a post-processing. The bins' probabilities have a closed form: below the true
 share by the distribution function of q̃₁, above it by that of the other class's share, so that both tails keep their
-relative accuracy. The target's noisy label is one with probability λq̃₁ + (1-λ) 1{her label is one}. In a bin from u to
-v this lies between its values at u and v.
+relative accuracy. The target's noisy label, resampled with probability λ, is one with probability λq̃₁ + (1-λ) 1{her
+label is one}. In a bin from u to v this lies between its values at u and v.
 """
 
 import math
@@ -23,9 +23,9 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 _STEEP = 1e300
-"""Largest slope of the line, which stands for a vertical line."""
+"""Largest slope of the line; it stands for a vertical line."""
 _TABLE = 2**14
-"""Entries computed together, few enough for the processor's cache; any number gives the same table."""
+"""Number of entries computed together, few enough for the processor's cache; it does not change the result."""
 
 
 def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
@@ -41,7 +41,7 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
     for start in range(0, share.size, rows):
         a = share[start : start + rows, None]
         line = _Line(a, s, scale, threshold)
-        # q₀ clipped to τ, clipped to 1, and between
+        # three cases: q₀ is clipped to τ, clipped to 1, or lies between
         total = _laplace_cdf(threshold - 1.0 + a, scale) * line.below(bottom)
         total = total + _laplace_cdf(-a, scale) * line.below(top)
         parts.append(np.minimum(total + line.between(), 1.0))
@@ -85,25 +85,25 @@ class _Line:
         # ends of the pieces in q₀: where the line bends, and where it or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
-        end = turn + (1.0 - self.s) / up  # it reaches q₁ = 1
-        kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # it reaches q₁ = a
+        end = turn + (1.0 - self.s) / up  # the line reaches q₁ = 1
+        kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # the line reaches q₁ = a
         points = (start, turn, kink, centre, end, np.ones_like(turn))
         cuts = np.clip(np.stack(np.broadcast_arrays(*points)), start, 1.0)
         cuts.sort(axis=0)
-        # at these ends, in scales: q₀ - (1-a), and q₁ - a on the line
+        # at these ends: q₁ - a on the line, and the distances of q₀ from 1-a and of q₁ from a, in scales
         x = (self.s - self.a) + np.where(cuts >= turn, self.upper, self.lower) * (cuts - turn)
         far = np.abs(cuts - centre) / b
         both = far + np.abs(x) / b
         density, joint = np.exp(-far), np.exp(-both)
-        # integrals of q₀'s density, and of q₀'s density times q₁'s tail: the mean of an exponential, by a series where
-        # it is flat
+        # integrals of q₀'s density, and of q₀'s density times q₁'s tail; for the latter, the mean of an exponential, by
+        # a series where it is flat
         mass = 0.5 * np.abs(np.diff(density, axis=0))
         gap = np.diff(both, axis=0)
         close = np.abs(gap) < 1e-3
         mean = -np.diff(joint, axis=0) / np.where(close, 1.0, gap)
         series = joint[:-1] * (1.0 - gap / 2.0 * (1.0 - gap / 3.0 * (1.0 - gap / 4.0 * (1.0 - gap / 5.0))))
         tail = 0.25 * np.diff(cuts, axis=0) / b * np.where(close, series, mean)
-        # Pr[q₁ on or below the line] is 1 - tail above the mean a, the tail below it, and 1 from q₁ = 1 on
+        # Pr[q₁ on or below the line]: 1 - tail where the line is above a, the tail where it is below, 1 from q₁ = 1 on
         value = np.where(x[1:] + x[:-1] > 0.0, mass - tail, tail)
         return np.asarray(np.where(cuts[1:] + cuts[:-1] >= 2.0 * end, mass, value).sum(axis=0))
 
@@ -115,9 +115,9 @@ def _laplace_cdf(distance: Floats, scale: float) -> Floats:
 
 
 _BINS = 1500
-"""Number of bin ends about the true share, and towards either end of [τ, 1-τ]."""
+"""Number of bin ends in each of three groups: about the true share, towards τ and towards 1-τ."""
 _STEPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""Which data sets are tried: numbers of ones about n·τ, by their distance in units of σ; also no ones, and n/2."""
+"""The data sets that are tried, by their number of ones less n·τ, in units of σ; besides no ones and n/2 ones."""
 _REACH = 40.0
 """How many scales of the noise the bins about the true share cover on either side."""
 
@@ -126,7 +126,7 @@ _REACH = 40.0
 class _Bins:
     """Bins of q̃₁, with bounds of their probabilities in two neighbouring data sets, with J and with J + 1 ones.
 
-    ends: (B+1,) ends of the bins. low, high: (2, B) lower and upper bounds of the probabilities.
+    ends: (B+1,) ends of the bins. low, high: (2, B) lower and upper bounds of the probabilities, a row for each set.
     """
 
     ends: Floats
@@ -170,7 +170,7 @@ def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)
     inner = np.concatenate([threshold + steps, end - steps, share[0] + np.linspace(-_REACH, _REACH, _BINS) * scale / n])
     inner = np.unique(inner[(inner > threshold) & (inner < end)])
-    # masses: differences of F below the share, of 1 - F above, and what is missing to 1 in the bin between
+    # masses: differences of F below the share and of 1 - F above it; the bin between has what is missing to 1
     below, above = np.split(inner, [max(1, int(np.searchsorted(inner, share[0])))])
     under = np.pad(share_cdf(share, below, scale / n, threshold), ((0, 0), (1, 0)))
     over = np.pad(share_cdf(1.0 - share, 1.0 - above, scale / n, threshold), ((0, 0), (0, 1)))

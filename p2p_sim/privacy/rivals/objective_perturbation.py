@@ -1,6 +1,6 @@
 """Accountant of objective perturbation: K noisy logistic regressions on the same rows, whose features are private too.
 
-Model k minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w), where zᵢ = yᵢ xᵢ holds the features of
+Model k minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w), where zᵢ = yᵢ xᵢ with the features of
 group k, |zᵢ| ≤ q_k, g_k is |w|²/2 or |w - u_k|²/2 with u_k fixed before, and the noise b has density ∝ e^(-ε'|b|/2):
 norm Gamma(d_k, 2/ε'), direction uniform (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2; Yao et al. 2019,
 Algorithms 1 and 3). Neighbouring data sets differ in one whole row, features and label; n stays.
@@ -23,15 +23,15 @@ determinants are equal. ∎ So the models are as private as the noise alone, b i
 
 Both papers bound the determinants' ratio by (1 + c)² = 1 + q²/(2nλ) + q⁴/(16n²λ²), from the two eigenvalues of the
 difference. These have opposite signs, so that one factor is enough. Where ε' is barely above 0, the papers' rule adds
-almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` calibrates without either loss.
+almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` avoids both losses.
 
-The constant of (1) is attained in the limit for d ≥ 2, not for d = 1: there w·z is far below 0 for one sign of z only,
-and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u that meets the neighbours' rows at obtuse angles,
-the mechanism is noise added to a vector that moves by up to 2q.
+The constant of (1) is attained in the limit for d ≥ 2 features, not for d = 1: there w·z is far below 0 for one sign of
+z only, and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u at obtuse angles to the neighbours' rows, the
+mechanism is noise added to a vector that moves by up to 2q.
 
-**δ(ε) of one row's label** (`RowLabel`). The models of one group are as private as its noise b against b + z, |z| <= q
-(above). The density of b falls with |b| alone, so that b is likelier than b + z on one side of a plane half-way. So the
-total variation is Pr[|b₁| < |z|/2], of one coordinate b₁ of b, and largest for |z| = q. With
+**δ(ε) of one row's label** (`RowLabel`). The model of one group is as private as its noise b against b + z, |z| <= q
+(above). The density of b depends on |b| alone and falls with it, so that b is likelier than b + z on one side of the
+plane half-way. So the total variation is Pr[|b₁| < |z|/2], with b₁ one coordinate of b, and largest for |z| = q. With
 b = R u, R of the law Gamma(d, scale) and u uniform on the sphere, u₁² has the law Beta(1/2, (d-1)/2), and
 
     δ(0) = E Pr[R < q/(2|u₁|)],
@@ -119,7 +119,7 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def noise_scale(self) -> float:
-        """2/ε', the scale of the noise; the norm of a group of d features has the law Gamma(d, 2/ε'), of mean 2d/ε'."""
+        """2/ε', the scale of the noise; for d features the noise's norm has the law Gamma(d, 2/ε'), of mean 2d/ε'."""
         return 2.0 / self.noise_epsilon
 
     @property
@@ -154,14 +154,15 @@ def calibrate_perturbation(
 ) -> ObjectivePerturbation:
     """Noise and additional regularisation with which K models of the same rows together are ε-private.
 
-    ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this ε' is above 0. Else ε' = ε/2 and
-    Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and determinants cost at most ε/2 each.
+    First way: ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this ε' is above 0 (`tight`: above ε/2). Second way:
+    ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and determinants cost at most ε/2
+    each.
 
     Args:
         epsilon: ε > 0; infinite: no noise.
         num_rows: n. l2: (K,) λ_k > 0.
         norms: (K,) q_k > 0, the norms of the rows, whose sum must be 1 (the importance of the groups).
-        tight: whether f = 1, by the theorem above, and the second way is taken wherever the first leaves less than ε/2;
+        tight: whether f = 1, by the module's theorem, and the second way is taken unless the first leaves over ε/2;
             else f = 2 as in the papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
 
     Raises:
@@ -182,7 +183,7 @@ def calibrate_perturbation(
     noise_epsilon = epsilon - factor * math.fsum(math.log1p(ratio) for ratio in ratios)
     if noise_epsilon > least:
         return ObjectivePerturbation(num_rows, shares, penalties, noise_epsilon, (0.0,) * len(shares))
-    # else ε' = ε/2, and the Δ_k with which the determinants cost the other half
+    # else ε' = ε/2, and such Δ_k that the determinants cost the other half
     extra = tuple(
         max(0.0, q * q / (4.0 * num_rows * math.expm1(epsilon * q / (2.0 * factor))) - value)
         for q, value in zip(shares, penalties, strict=True)
@@ -202,7 +203,7 @@ def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) 
 
 
 _PARTS, _LEAST = 4000, 1e-9
-"""Number of the values of |u₁|, in equal ratios, at which E Pr[R < distance/|u₁|] is enclosed, and the least value."""
+"""Number of the values of |u₁|, in equal ratios, that enclose E Pr[R < distance/|u₁|], and the least value above 0."""
 _UP = 1.0 + 1e-9
 """Factor by which upper bounds are raised for rounding."""
 
@@ -248,7 +249,7 @@ class RowLabel(Accountant):
         return Bracket(min(variations[0].lower, upper) if len(variations) == 1 else 0.0, upper)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε); the upper one is a straight line in e^ε from δ(0) to 0 at the pure ε."""
+        """Bounds of δ(ε); the upper one is a line in e^ε from δ(0) to 0 at the pure ε, or δ(0) if that is above 700."""
         check_epsilon(epsilon)
         pure = self.pure_epsilon
         if epsilon >= pure:

@@ -1,6 +1,6 @@
 """Accountant of PATE under label adjacency: noisy votes of teachers on disjoint data, with a test before each answer.
 
-Each user's label is in the shard of one teacher. So a changed label changes at most one vote of each query.
+Each user's label is in the data (shard) of one teacher. So a changed label changes at most one vote of each query.
 
 - *Test.* The largest number of votes, plus noise N(0, σ₁²), is compared with a threshold. One changed vote moves the
   largest number by at most 1.
@@ -19,7 +19,7 @@ a post-processing of Q + A Gaussian numbers, whose means in the two worlds have 
 
 δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). Only the answers' classes are
 released, so that this is an upper bound. It does not depend on the votes. An ε that depends on them ("data-dependent")
-may be much smaller, but is computed from labels, and so must not be published itself. It is not stated here.
+may be much smaller, but is computed from labels, and so must not be published itself. None is stated here.
 """
 
 import math
@@ -45,7 +45,7 @@ SMALLEST_NOISE, LARGEST_NOISE = 0.01, 1e9
 """Range of the noise of an answer, in votes."""
 MOST_QUERIES = 1_000_000
 _ROUNDING = 1e-12
-"""Relative error of each of the two terms of δ(ε), with room to spare."""
+"""Upper bound of the relative error of each of the two terms of δ(ε)."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: in
     def certified(sigma: float) -> bool:
         return Pate(sigma, test_noise * sigma, answers, queries).epsilon(delta).epsilon_upper <= epsilon
 
-    # upwards from the least noise that `Pate` takes, of an answer and of a test, to one that is enough
+    # upwards from the least noise that `Pate` allows for an answer and for a test, to one that is enough
     low = max(SMALLEST_NOISE, SMALLEST_NOISE / test_noise)
     high = low
     while not certified(high):

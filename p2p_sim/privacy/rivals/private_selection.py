@@ -2,14 +2,14 @@
 
 **What is done.** One run draws a setting from a fixed law, by default uniformly, and yields y = (score, model,
 setting). Draw K from a public law, make K independent runs, and release the y with the best score, or a constant if
-K = 0. Each run has a uniform tag that settles ties and tells nothing. Let p and p' be the densities of y in two
+K = 0. Each run has a uniform tag that settles ties and reveals nothing. Let p and p' be the densities of y in two
 neighbouring worlds, and u(y) and u'(y) the probabilities that a run is better than y. Where y comes from p, 1-u(y) is
 uniform. So with φ(x) = E x^K the released y has the density p(y) φ'(1-u(y)) in one world and p'(y) φ'(1-u'(y)) in the
 other; φ'(1-u) is called its weight. The constant has the same probability in both worlds.
 
-**What the privacy of one run says of u and u'.** Let δ(ε) be that of one run, score and model together, over all
-neighbouring worlds in both directions. "Better than y" is an event, so that u' <= T(u), where T(u) is the least over
-ε >= 0 of e^ε u + δ(ε) and 1 - e^-ε (1-u-δ(ε)). T is concave, and piecewise linear for the run's `LossLaw`. So
+**What follows for u and u' from the privacy of one run.** Let δ(ε) be the δ of one run, score and model together, over
+all neighbouring worlds in both directions. "Better than y" is an event, so that u' <= T(u), where T(u) is the least
+over ε >= 0 of e^ε u + δ(ε) and 1 - e^-ε (1-u-δ(ε)). T is concave, and piecewise linear for the run's `LossLaw`. So
 
     ln φ'(1-u)/φ'(1-u') <= C(u) := ln φ'(1-u) - ln φ'(1-T(u)).
 
@@ -18,16 +18,16 @@ or e^linear.
 
 **Hockey-stick bounds.** The excess p φ'(1-u) - e^ε p' φ'(1-u') is at most φ'(1-u) (p - e^(ε-C(u)) p').
 
-1. *One ratio.* Let c be the largest C(u), and m = max(0, p - e^(ε-c) p'), of total δ(ε-c) at most; m <= p. The
-   integral of φ'(1-u) m is largest if m has all of the best y: it is at most 1 - φ(1-δ(ε-c)) <= E K δ(ε-c). For
-   ε < c, δ(-x) = 1 - e^-x (1 - δ(x)).
-2. *Bands.* Cut [0, 1] into bands of u, at all corners of T and more. In band j let w_j and C_j be the largest weight
-   and ratio, and m_j the integral of max(0, p - e^(ε-C_j) p'). It is at most the width of the band. Over all bands
-   with C_j <= C the m_j sum to at most δ(ε-C). The largest Σ w_j m_j under these constraints is a bound. The
+1. *One ratio.* Let c be the largest C(u), and m = max(0, p - e^(ε-c) p'), of integral at most δ(ε-c); m <= p.
+   The integral of φ'(1-u) m is largest if m is p at the best y and 0 elsewhere: it is at most
+   1 - φ(1-δ(ε-c)) <= E K δ(ε-c). For ε < c, δ(-x) = 1 - e^-x (1 - δ(x)).
+2. *Bands.* Cut [0, 1] into bands of u, at all corners of T and at further points. In band j let w_j and C_j be the
+   largest weight and ratio, and m_j the integral of max(0, p - e^(ε-C_j) p'), at most the width of the band. Over all
+   bands with C_j <= C the m_j sum to at most δ(ε-C). The largest Σ w_j m_j under these constraints is a bound. The
    constraints are nested, so it is found by filling the bands in the order of their weights.
 
-**Rényi bound.** e^((λ-1)D) is φ(0), of the constant, and the integral of p^λ p'^(1-λ) φ'(1-u)^λ φ'(1-u')^(1-λ). So
-with the run's Rényi ε_λ
+**Rényi bound.** Let D be the divergence of order λ. e^((λ-1)D) is φ(0), for the constant, plus the integral of
+p^λ p'^(1-λ) φ'(1-u)^λ φ'(1-u')^(1-λ). So with the run's Rényi ε_λ
 
     ε'_λ <= ln(φ(0) + e^((λ-1) ε_λ + B))/(λ-1),    B = max over u of ln φ'(1-u) + (λ-1) C(u).
 
@@ -83,7 +83,7 @@ ORDERS = (1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 
 _PRECISION = 1e-6
 """Relative precision of the bisection of ε."""
 _MARGIN = 1e-9
-"""Relative room for rounding."""
+"""Relative margin for rounding."""
 _ROUNDING = 1e-13
 """Bound of the rounding error of probabilities that are sums of a loss law's masses."""
 _STEP = 1.03
@@ -123,7 +123,7 @@ class Selection(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε: that of one run plus c, the largest logarithm of a ratio of weights."""
+        """The pure ε: that of one run plus c, the largest logarithm of a ratio of two weights."""
         return _rounded_up(self.base.pure_epsilon + self._bands.most)
 
     @property
@@ -142,7 +142,7 @@ class Selection(Accountant):
         """Upper bound of ε at δ, infinite if none is certified; the lower bound is 0.
 
         Raises:
-            ValueError: δ outside (0, 1), or below `least_delta`; or the observer of `base` sees every run.
+            ValueError: δ outside (0, 1), or below `least_delta`; or the observer of `base` is not the learner.
         """
         check_delta(delta)
         if delta < self.least_delta:
@@ -262,7 +262,7 @@ class RunLawBands:
         return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
 
     def delta(self, epsilon: float) -> float:
-        """The bound of δ(ε) in bands; with a threshold, the largest bound of all values that it can have."""
+        """The bound of δ(ε) in bands; with a threshold, the largest bound over all probabilities to reach it."""
         capacity, weights = deltas(self.law, epsilon - self.log_ratios), np.exp(self.log_weights)
         if self.silent is not None:  # of the excess, at most u is of outputs that reach the threshold
             reaching = np.minimum(capacity, self.ends)
@@ -270,7 +270,7 @@ class RunLawBands:
         order = np.argsort(self.log_ratios, kind="stable")
         rank = np.empty_like(order)
         rank[order] = np.arange(len(order))
-        # fill the bands from the largest weight down; each takes from the room of all bands with at least its ratio
+        # fill the bands from the largest weight down; each takes from the capacity of all bands with at least its ratio
         room, total = capacity[order], 0.0
         for band in range(len(order)):
             first = rank[band]

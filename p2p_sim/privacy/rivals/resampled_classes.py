@@ -1,14 +1,14 @@
 """An upper bound of δ(ε) of Algorithm 1 of the clustering paper, for any number of classes K, over all data sets.
 
-Noisy labels alone are released. The labels of n users are resampled with probability λ from q̃, their noisy
-distribution, in which every class has at least τ; σ is the scale of its noise.
+Only noisy labels are released. The labels of n users are resampled with probability λ from q̃, their noisy
+distribution, in which every class has at least τ; the noise on a share has scale σ/n.
 
-With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after is
-a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, d = min(1/n, 1-Kτ). So, given the
-noise, n resampled labels reveal no more than n draws from the three points. A part f of the change can be hidden in the
-noise instead. Then two Laplace laws count as revealed, each moved by f/σ of its scale, and d is 1-f times as large. The
-target's own noisy label is a pair of laws on three points, with λτ and 1-λ+λd in place of τ and d. The bound holds for
-every f; the least of some is taken. See `docs/theorem.md`, a curator who resamples.
+With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after
+is a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, d = min(1/n, 1-Kτ). So, given
+the noise, n resampled labels reveal no more than n draws from the three points. A part f of the change can be hidden in
+the noise instead. Then two Laplace laws count as revealed, each moved by f/σ of its scale, and d is 1-f times as large.
+The target's own noisy label is a pair of laws on three points, with λτ and 1-λ+λd in place of τ and d. The bound holds
+for every f; the least bound of a few f is taken. See `docs/theorem.md`, a curator who resamples.
 """
 
 import math
@@ -53,11 +53,11 @@ _LEAST_ROOM = 1e-4
 _FINEST = 1000
 """Largest number of points of the grid for each step of the loss of a draw."""
 _POINTS = 3e5
-"""About the most points of the grid up to the loss of the target's own label; a draw's loss has one step at least."""
+"""About the most points of the grid up to the loss of the target's own label; a draw's loss is at least one step."""
 _VASTEST = 1e150
-"""Noise scales σ from here on count as hiding the change completely, so that σ² need not be formed."""
+"""Noise scales σ from which on the best part f is taken as 1, so that σ² need not be formed."""
 _LOSSES = 60.0
-"""Larger losses of the target's own label count as infinite; a Laplace law has at most this loss."""
+"""Larger losses of the target's own label count as infinite; the loss of a Laplace law is kept at most this."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""Bounds of δ(ε) of Algorithm 1 of the clustering paper, for two classes, where noisy labels alone are released.
+"""Bounds of δ(ε) of Algorithm 1 of the clustering paper, for two classes, if only noisy labels are released.
 
 Let Q = q̃₁ be the noisy share of label 1 when J users of n hold it, and V_J(k) = E Bin(k; n, Q). If every label is
 resampled (λ = 1), the learner sees n draws from Q, of which k are ones with probability V_J(k). With m others who hold
@@ -7,8 +7,8 @@ label 1, J is m or m + 1 under the target's two labels.
 For λ < 1, an upper bound: tell the learner who of the others was resampled, which does not depend on labels. Take a
 number of resampled others that is hardly ever exceeded; fewer draws would be a post-processing. The learner sees the
 target's noisy label, which is a draw from Q with probability λ, and these draws. Their joint law is a positive
-combination of V_J(k) and V_J(k + 1). A lower bound: let the learner look at the target and the others with label 0
-alone. Their noisy labels are ones with probability λQ.
+combination of V_J(k) and V_J(k + 1). A lower bound: let the learner look only at the target and the others with
+label 0. Their noisy labels are ones with probability λQ.
 
 V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
 bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
@@ -31,12 +31,12 @@ from p2p_sim.privacy.rivals.noisy_share import share_cdf
 LARGEST_CLUSTER = 2048
 """Largest number of users."""
 LARGEST_WORK = 600_000
-"""Largest number of users times counts of users that the noise can reach."""
+"""Largest product of the number of users and the number of counts of users that the noise can reach."""
 _ROUGH, _FINE = 16, 256
-"""Points at which F is evaluated for each count of users: for all data sets, and for those that may be the worst."""
+"""Numbers of points at which F is evaluated per count of users: for all data sets, and for those that may be worst."""
 _FEWEST_BINS = 192
 _REACH = 28.0
-"""How many scales of the noise are evaluated on either side; the probability beyond is added to the bounds."""
+"""How many scales of the noise on either side are evaluated; the probability beyond is added to the bounds."""
 _LOG_TAIL = -32.0
 """Logarithm of the probability of the counts left out on either side, which is added to the bounds."""
 _BLOCK = 16
@@ -81,7 +81,7 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
     fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _blocks(n, resampling_prob, scale, threshold)
-    # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest; first few points of F, for all blocks
+    # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest; all blocks, with few points of F
     firsts = range(0, (n - 1) // 2 + 1, _block_size(scale))
     coarse = {first: _divergences(block(first, rough), epsilon) for first in firsts}
     # then many points for the blocks that may hold the largest δ, the worst first
@@ -127,7 +127,7 @@ def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> C
     """A function that gives the laws of what the learner sees for a block of data sets m; they bound δ from above.
 
     The function takes the first m of a block and the number of points of F for each count of users. Its results, up to
-    some 200 MB, stay in memory until another setting is asked for, since ε(δ) needs the same blocks at many ε.
+    some 200 MB, stay in memory until other arguments are asked for, since ε(δ) needs the same blocks at many ε.
     """
     # the target, and a number of resampled others that is hardly ever exceeded
     mean = (n - 1) * resampling_prob
@@ -207,7 +207,7 @@ def draw_law(
 ) -> Bracketed:
     """Bounds of E Bin(k; draws, rate·Q), with a row for each J = first..last and a column for each k.
 
-    On each bin of Q, Bin is replaced by its chord: the mean is Σ_nodes w B. Its error is at most
+    On each bin of Q, Bin is replaced by its chord: the mean is Σ w B over nodes. Its error is at most
     Σ_bins rise |ΔB|/(2 points), from the means of F, plus mass · chord error.
 
     Args:

@@ -1,8 +1,8 @@
 """RR-on-Bins (Ghazi et al., Regression with label differential privacy, ICLR 2023): randomised response over bins.
 
 The labels are the values y_1 < ... < y_k of a public grid. The grid is cut into b intervals of labels, the bins, each
-with one output value. Randomised response tells the bin: the label's own with probability e^ε/(e^ε+b-1), each other bin
-with 1/(e^ε+b-1). So the output is ε-private for every choice of bins that does not depend on the label.
+with one output value. Randomised response releases a bin: the label's own with probability e^ε/(e^ε+b-1), each other
+one with probability 1/(e^ε+b-1). So the output is ε-private for every choice of bins that does not depend on the label.
 
 The expected loss under a prior p is (Σ_bins L(bin))/(e^ε+b-1) with
 
@@ -10,8 +10,8 @@ The expected loss under a prior p is (Σ_bins L(bin))/(e^ε+b-1) with
 
 so that for each b a dynamic programme over the ends of the bins finds the smallest sum. By the paper no ε-private
 randomizer has a smaller expected loss: the probabilities of an output given each label are a non-negative combination
-of vectors with entries 1 and e^ε, so that any ε-private randomizer is a mixture of outputs that tell a set of labels.
-The tests compare with the linear programme over all sets. At b = 2 the loss is at most that of a constant output.
+of vectors with entries 1 and e^ε, so that any ε-private randomizer is a mixture of outputs that each favour a set of
+labels. The tests compare with the linear programme over all sets. At b = 2 the loss is at most that of a fixed output.
 """
 
 import math

@@ -1,8 +1,8 @@
 """Laws of the number of runs K of a private selection, with what the bounds of `private_selection` need of them.
 
 φ is the generating function of K: φ(x) = E x^K. The bounds need the weight φ'(1-u) of an outcome which another run
-beats with probability u; it falls from E K as u grows. They need the probability 1 - φ(1-δ) that some run is
-among the best outcomes, if one run is with probability δ. And they need the δ for which this is a given number.
+beats with probability u; it falls from E K as u grows. They need the probability 1 - φ(1-δ) that some run has
+one of the best outcomes, if a single run has one with probability δ. And they need the δ at which 1 - φ(1-δ) is given.
 """
 
 import math
@@ -17,7 +17,7 @@ from p2p_sim.privacy.bound import PlainNumbers
 LEAST_GAMMA = 1e-6
 LARGEST_MEAN, LARGEST_ETA = 1e6, 10.0
 _MARGIN = 1e-12
-"""Relative room for rounding."""
+"""Relative margin for rounding."""
 
 
 class RunLaw(PlainNumbers, ABC):
@@ -52,7 +52,7 @@ class RunLaw(PlainNumbers, ABC):
 
     @abstractmethod
     def best_share(self, delta: float) -> float:
-        """1 - φ(1-δ), rounded up: the probability that some run has an outcome of probability δ; at most E K · δ."""
+        """1 - φ(1-δ), rounded up: the probability that some run hits an event of probability δ; at most E K · δ."""
 
     @abstractmethod
     def delta_of(self, share: float) -> float:
@@ -71,8 +71,8 @@ class TruncatedNegativeBinomial(RunLaw):
     as (γ^-η - 1)/η tends to ln(1/γ) (Papernot and Steinke 2022, Definition 1).
 
     Args:
-        eta: η, above -1, at most 10; a small one costs less privacy and has a longer tail.
-        gamma: γ, 1e-6 to below 1; a small one means many runs.
+        eta: η, above -1, at most 10; a small η costs less privacy and gives K a longer tail.
+        gamma: γ, 1e-6 to below 1; a small γ means many runs.
 
     >>> TruncatedNegativeBinomial(eta=1.0, gamma=0.1).mean
     10.0
@@ -145,7 +145,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def _odds(self) -> float:
-        """(1-γ)/γ, the odds of going on."""
+        """(1-γ)/γ, the odds that a further run follows."""
         return (1.0 - self.gamma) / self.gamma
 
     @property
@@ -244,8 +244,8 @@ class BinomialRuns(RunLaw):
 class ThresholdStop(RunLaw):
     """Liu and Talwar's rule: release the first output whose score reaches a public threshold, and stop.
 
-    After each failure the search ends with probability γ, and then nothing is released. So there are at most K runs,
-    with K geometric. Let a be the probability that one run reaches the threshold. The probability of an output that
+    After each failure the search ends with probability γ, and then nothing is released. So there are at most K runs, K
+    geometric. Let a be the probability that one run reaches the threshold. The probability of an output that
     reaches it is 1/(γ + (1-γ)a) times that in one run; that of no output is γ/(γ + (1-γ)a) times 1-a. So the weight
     is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
 
@@ -279,7 +279,7 @@ class ThresholdStop(RunLaw):
         return np.asarray(-np.log(self.gamma + (1.0 - self.gamma) * u))
 
     def best_share(self, delta: float) -> float:
-        """δ/(γ + (1-γ)δ), rounded up: the probability that a release reaches the threshold, if one run does with δ."""
+        """δ/(γ + (1-γ)δ), rounded up: the probability that a release reaches the threshold; δ: that of one run."""
         return min(1.0, delta / (self.gamma + (1.0 - self.gamma) * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:

@@ -1,13 +1,13 @@
 """Accountant of randomised response with a trusted shuffler, who hides which noisy label of a cluster is whose.
 
-For two classes the learner sees no more than the number of noisy ones. Let X be the noisy ones among the others, of
-whom m hold label 1. The number is X if the target's noisy label is 0, and X + 1 if it is 1. So with P₀ and P₁ its laws
-under her two true labels
+For two classes the learner sees no more than the number of noisy ones. Let X be the number of noisy ones among the
+others, of whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. So with P₀
+and P₁ the laws of what the learner sees under the target's two true labels
 
     P₀ - e^ε P₁ = keep·Pr[X = k] - lose·Pr[X = k-1],   keep = 1-2α-α(e^ε-1), lose = 1-2α+(1-α)(e^ε-1),
 
-and likewise with the labels swapped. The sum of its positive values is the hockey-stick divergence, exactly. The label
-exchange draws from these noisy labels with replacement, a post-processing: its ε is never larger.
+and likewise with the labels swapped. The sum of the positive values is the hockey-stick divergence, exactly. The label
+exchange draws from these noisy labels with replacement, a post-processing: the exchange's ε is never larger.
 
 Above 2,048 users not every m is evaluated. Tell the learner the noisy labels of b others, chosen so that m' of the rest
 hold label 1. This bounds δ(ε) for every m from m' to m' + b by that of m' among the rest.
@@ -56,7 +56,7 @@ class ShuffledResponse(Accountant):
     num_classes: int = 2
 
     def __post_init__(self) -> None:
-        self._labels()  # checks all three
+        self._labels()  # checks n, α and K
 
     @property
     def pure_epsilon(self) -> float:
@@ -113,8 +113,8 @@ def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
     """Bounds, with all rounding, of the largest hockey-stick divergence over the data sets of `_laws`, both directions.
 
     A law of N values is made of two windows of at most N + 1 values each; `VALUE_ERROR` bounds its rounding. The sum
-    adds Nu. The probability outside X's windows, 6 exp(_LOG_TAIL), is added in full, since normalising the rest adds
-    as much.
+    adds Nu. The probability outside X's windows, 6 exp(_LOG_TAIL), is charged as 8 exp(_LOG_TAIL) here, since
+    normalising the rest adds as much.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:

@@ -14,12 +14,12 @@ s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1) and r >= 0, likewise whe
 
     Y = e^ε₀ - e^ε  or  1 - e^(ε₀+ε)  with probability σ each,   e^ε₀ (1 - e^ε)  with e^-ε₀ (1 - σ (e^ε₀+1)),   else 0.
 
-It grows with σ, for the third value alone is smaller in the convex order than the first two alone (compare E [Y - k]_+
-for k above 0, between the two negative values, and below), so β may be that of the worst pair of labels. At most it is
-(e^ε₀-1)/(e^ε₀+1), which leaves no third value: randomised response between two labels is the worst of all, and the
-bound that of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023). That β
-matters beside ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024):
-where few outputs point either way, as among the bits of vector approximation, β and with it ε is much smaller.
+This bound grows with σ, since the third value alone is smaller in the convex order than the first two alone (compare
+E [Y - k]_+ for k above 0, between the two negative values, and below), so β may be that of the worst pair of labels. β
+is at most (e^ε₀-1)/(e^ε₀+1), which leaves no third value: randomised response between two labels is the worst of all,
+and the bound that of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023). That β matters
+beside ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024): where
+few outputs point either way, as among the bits of vector approximation, β and with it ε is much smaller.
 """
 
 import math
@@ -38,15 +38,15 @@ from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 WEAKEST = 100.0
 """ε₀ from which on the bound by shuffling is not computed."""
 _UP = 1.0 + 1e-12
-"""Room for rounding of what must not be too small."""
+"""Factor that raises values which must not be rounded down."""
 
 
 @dataclass(frozen=True)
 class ShuffledMessages(Accountant):
     """Privacy of one user's label if n users each run the same local randomizer once and their messages are shuffled.
 
-    The bound holds for all that is computed from the messages without their senders, also by the learner of the label
-    exchange. It does not hold if a user's randomizer depends on others' messages.
+    The bound holds for all that is computed from the messages without their senders, as in the label exchange. It does
+    not hold if a user's randomizer depends on others' messages.
 
     Args:
         users: n, at least 1; more than 1,000,000 count as 1,000,000.
@@ -56,7 +56,7 @@ class ShuffledMessages(Accountant):
         caveats: the conditions of ε₀, which are also conditions of the bound.
         sampling_rate: θ in (0, 1] if each user submits with probability θ, and then the message of a random one of all
             n users, as in the label exchange. None: the learner gets all n messages.
-        submissions: in place of θ, how many messages the learner got, each of a random one of all n users; at least 0.
+        submissions: in place of θ, the number of messages that the learner got, at least 0, each of a random user.
     """
 
     requires = ANY_MESSAGE
@@ -118,9 +118,9 @@ class ShuffledMessages(Accountant):
     def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
         """Upper bound of δ(ε) by the privacy blanket, the messages drawn from b of the module's docstring.
 
-        Of more than 1,000,000 users, the messages of those beyond count as known to the learner.
+        The messages of users beyond 1,000,000 count as known to the learner.
 
-        values, blocks: how many numbers of visited users, and of blanket messages, are distinguished.
+        values, blocks: how finely numbers of visited users, and of blanket messages, are distinguished.
         """
         walk = self._blanket(epsilon)
         if self._complete:

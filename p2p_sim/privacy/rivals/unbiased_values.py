@@ -7,14 +7,14 @@ b + (b-a)/(e^ε-1). With these two outputs alone, and M(o | y) linear in y, ever
 So an unbiased law always exists.
 
 Given a grid of outputs the problem is linear. An output's column, its probabilities given each label, is v e^-ε + s
-with 0 <= s <= v (1 - e^-ε), which is all that ε asks of it. The grid is then refined around the outputs in use.
+with 0 <= s <= v (1 - e^-ε), which is equivalent to ε-privacy. The grid is then refined around the outputs in use.
 Outputs whose columns are multiples of one another become one output at their mean: the mean of the law stays, ε does
 not grow, and the squared error falls (Jensen).
 
 A solver meets its constraints only to about 1e-9. The repair clips every column to its bounds. It then mixes the law
-with a share η of the two-output law at a smaller ε'. The two columns of that law take up what rows and means lack. As
-that law has slack in all its ratios, some η is enough; the smallest power of ten is taken. Rows, means and ε of the
-repaired table are right to the rounding of a float. Its ε is the largest log-ratio in the table itself.
+with a share η of the two-output law at a smaller ε'. That law's two columns supply what rows and means lack. As
+that law has slack in all its ratios, some η is enough; the smallest power of ten that is enough is taken. Rows, means
+and ε of the repaired table are right to the rounding of a float. Its ε is the largest log-ratio in the table itself.
 """
 
 import math
@@ -30,7 +30,7 @@ from p2p_sim.privacy.randomized_response import law_epsilon
 from p2p_sim.privacy.rivals.rr_on_bins import check_grid
 
 LARGEST_EPSILON = 10.0
-"""ε up to which the programme is well scaled."""
+"""Largest ε for which the linear programme is well scaled."""
 MOST_VALUES = 64
 """Largest grid of label values."""
 _ROUNDS = 8
@@ -66,7 +66,7 @@ class UnbiasedLaw:
 
 
 def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
-    """The unbiased ε-private law with two outputs; its probabilities are linear in the label value.
+    """The unbiased ε-private law with two outputs, whose probabilities are linear in the label value.
 
     >>> outputs, law = two_output_law(np.array([0.0, 1.0]), math.log(3.0))
     >>> outputs.round(9).tolist(), law.round(9).tolist()

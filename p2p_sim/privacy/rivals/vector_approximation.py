@@ -42,7 +42,7 @@ def bit_flip_prob_of(epsilon: float) -> float:
 def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector: max(0, (1-p)² - e^ε p²) = max(0, 1-2p - p²(e^ε-1)), exact to rounding.
 
-    Two bits depend on which of two labels is true. Only their outcome (1, 0) is likelier under the first label.
+    Only two bits have different laws under two labels. Only their outcome (1, 0) is likelier under the first label.
     Above ε = 700, p² e^ε is (p e^(ε/4) e^(ε/4))², off by 14u if exp is off by an ulp (measured).
 
     Args:

@@ -116,8 +116,8 @@ def test_the_papers_formula_is_for_everybody_and_is_not_printed_for_a_degree():
     [
         (("--epsilon", 0.5, "--degree", 8), "--degree 8: does not go with --flip-prob"),
         (("--epsilon", 0.5, "--cluster-size", 50), "--flip-prob: needs one --cluster-size"),
-        (("--epsilon", 0.5, "--observer", "peer"), "is known for --observer learner"),
-        (("--epsilon", 0.5, "--num-classes", 3), "is known for --observer learner, two classes"),
+        (("--epsilon", 0.5, "--observer", "peer"), "needs --observer learner"),
+        (("--epsilon", 0.5, "--num-classes", 3), "needs --observer learner, two classes"),
     ],
 )
 def test_questions_about_degrees_that_have_no_answer_get_one_line(more, line):
