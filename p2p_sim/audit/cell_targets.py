@@ -251,8 +251,9 @@ class CountTargets(CellTargets):
     @property
     def _labelled(self) -> int:
         """How many users' labels are used to choose a rule."""
-        chooses = isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "semi_supervised"
-        return self.claimed.asked_users if chooses else 0
+        if isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "semi_supervised":
+            return self.claimed.asked_users
+        return 0
 
     @cached_property
     def _crowd(self) -> int:

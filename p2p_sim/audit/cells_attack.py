@@ -25,11 +25,9 @@ def audit_cells(case: Replicate, trials: int, mechanism: CellCurator | None = No
     claim: Claim[CellCurator] = claim_of(case, "counts nothing in cells", PrivateHistogramConfig, PrivateDensityConfig)
     claimed, people = claim
     dimensions, attacked = people.features.shape[1], mechanism or claimed
-    targets: CellTargets
+    targets: CellTargets = CountTargets(claimed, attacked, dimensions)
     if isinstance(claimed, PrivateHistogramConfig) and claimed.rule in ("pcl", "pcl2"):
         targets = CellVoteTargets(claimed, attacked, dimensions, people.num_users)
-    else:
-        targets = CountTargets(claimed, attacked, dimensions)
     account = CellLaw(claimed, people.cluster_sizes[:1], targets.curves)
     return perform_audit(case.scenario, targets, account, trials=trials)
 
@@ -58,7 +56,4 @@ class CellLaw(Account):
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """The mean δ of the targets at each ε if the noise is divided by `rise`."""
         number = sum(count for count, _ in self.laws)
-        return np.array([sum(n * curve(at, rise) for n, curve in self.laws) / number for at in epsilons])
-
-    def deltas(self, epsilons: Sequence[float]) -> Floats:
-        return np.minimum(1.0, self.reached(epsilons, 1.0))
+        return np.array([min(1.0, sum(n * curve(at, rise) for n, curve in self.laws) / number) for at in epsilons])

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.cluster_account import ClusterAccount
-from p2p_sim.audit.exchange_targets import ExchangeTargets, copies, own_users
+from p2p_sim.audit.exchange_targets import ClusterTargets, copies, own_users
 from p2p_sim.audit.one_run import TYPE_ONE, Floats, OneRunAudit, perform_audit
 from p2p_sim.audit.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
 from p2p_sim.base import InputError, one_thread
@@ -23,6 +23,7 @@ from p2p_sim.privacy import PrivacyBound, tradeoff
 from p2p_sim.privacy.audit_statistics import LARGEST_VIEW, CountViews, OneRunPlan, smallest_refused
 from p2p_sim.privacy.exchange import LabelExchange, MajorityCluster, MajorityExchange, MajorityKernel, lemma9_stated
 from p2p_sim.replicate import Replicate, streams
+from p2p_sim.scenario import Scenario
 
 _LOOKS = 65
 """Data sets among which the worst is chosen if users submit majorities."""
@@ -52,14 +53,18 @@ def audit_exchange(
         # The exchange with the claimed noise, and what is certified of it.
         people = None if cluster_size is not None else people_of(case)
         sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
-        targets = replace(_targets(case, people, sizes, claimed_flip_prob), looks_closely=closely)
-        noise = targets.claimed or targets.noise
-        claimed = replace(targets.mechanism, randomizer=noise)
+        mechanism = _deployed_exchange(case, sizes)
+        noise = flipped_labels(mechanism.randomizer, "an audit")
+        noise = noise if claimed_flip_prob is None else RandomizedResponse(claimed_flip_prob)
+        claimed = replace(mechanism, randomizer=noise)
         situation = claimed.situation(scenario.situation(2))
         numbers = int(sizes.min()), noise.flip_prob, claimed.sampling_rate, scenario.privacy.delta
         stated = lemma9_stated(*numbers, situation)
         account = ClusterCurves(claimed, sizes, scenario.privacy.delta, engine=claimed.engine, paper=stated)
         few = people is None or len(sizes) <= MOST_TABLES
+        rounds = copies(worst_labels(mechanism, int(sizes[0]))) if people is None else own_users(people)
+        certified = noise if _may_fail(scenario) else None
+        targets = ClusterTargets(case, mechanism, rounds, looks_closely=closely, certified=certified)
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
     return perform_audit(scenario, attack, account, trials=trials)
 
@@ -85,35 +90,40 @@ def people_of(case: Replicate) -> People:
     return people
 
 
-def _targets(
-    case: Replicate, people: People | None, sizes: NDArray[np.int64], claimed: float | None
-) -> ExchangeTargets:
-    """The targets of an audit: users of the scenario, or of copies of one cluster with the worst data set."""
+def _may_fail(scenario: Scenario) -> bool:
+    """Whether networks may have faults, or users may depart from the protocol."""
+    return not scenario.network.ideal or scenario.adversaries != NOBODY
+
+
+def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchangeMechanism:
+    """The exchange that a scenario deploys in binary clusters of these sizes, without a correction of the labels' bias.
+
+    Raises:
+        InputError: the exchange cannot be attacked.
+    """
     scenario = case.scenario
     if scenario.adversaries.coalition.users:
         raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
-    delta, engine = scenario.privacy.delta, scenario.engine
-    built = exchange_of(
-        scenario.mechanism.deployed(Setup(sizes, 2, delta, engine, scenario.adversaries)), "an audit", True
-    )
-    noise = flipped_labels(built.randomizer, "an audit")
-    realised = not scenario.network.ideal or scenario.adversaries != NOBODY
-    if realised:
+    setup = Setup(sizes, 2, scenario.privacy.delta, scenario.engine, scenario.adversaries)
+    built = exchange_of(scenario.mechanism.deployed(setup), "an audit", True)
+    if _may_fail(scenario):
         exchange_of(built, "an audit of a network with faults or adversaries")
-    claims = None if claimed is None else RandomizedResponse(claimed)
-    if people is None:
-        # Copies with as many ones among the other users as reveal most of a label; in large clusters with no ones.
-        labels = np.zeros(int(sizes[0]), dtype=np.uint8)
-        if built.asking.several:
-            exchange = MajorityExchange(labels.size, noise.flip_prob, built.sampling_rate, built.asking.shares)
-            labels[1 : 1 + _outstanding(exchange)] = 1
-        elif labels.size <= LARGEST_VIEW:
-            laws = CountViews(LabelExchange(labels.size, noise.flip_prob, built.sampling_rate)).laws
-            labels[1 : 1 + int(np.argmax([law.deltas(0.0).max() for law in laws]))] = 1
-        rounds = copies(labels)
-    else:
-        rounds = own_users(people)
-    return ExchangeTargets(case, replace(built, debias=False), rounds, realised=realised, claimed=claims)
+    return replace(built, debias=False)
+
+
+def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uint8]:
+    """Labels (n,) of a cluster in which a user's label is revealed most, by the number of ones among the other users.
+
+    Clusters with more users than views are tabulated for have no ones, unless users submit majorities.
+    """
+    labels, alpha = np.zeros(size, dtype=np.uint8), flipped_labels(mechanism.randomizer, "an audit").flip_prob
+    if mechanism.asking.several:
+        exchange = MajorityExchange(size, alpha, mechanism.sampling_rate, mechanism.asking.shares)
+        labels[1 : 1 + _outstanding(exchange)] = 1
+    elif size <= LARGEST_VIEW:
+        laws = CountViews(LabelExchange(size, alpha, mechanism.sampling_rate)).laws
+        labels[1 : 1 + int(np.argmax([law.deltas(0.0).max() for law in laws]))] = 1
+    return labels
 
 
 def _outstanding(exchange: MajorityExchange) -> int:
@@ -123,15 +133,16 @@ def _outstanding(exchange: MajorityExchange) -> int:
     return min(half, key=lambda ones: sum(setting.variances(ones)))
 
 
-def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
+def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
     """The attack on an exchange, with a classifier that has learned.
 
     tabulated: whether laws are tabulated, as clusters are few and small. trials, seed: as in `ClusterAttack.prepared`.
     """
-    asking, rate = targets.mechanism.asking, targets.mechanism.sampling_rate
+    mechanism = exchange_of(targets.mechanism, "an audit", True)
+    asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
     kernel = MajorityKernel(asking.shares) if asking.several else None
-    ratio = LikelihoodRatio(targets.noise.flip_prob, rate, tabulated, kernel)
-    return ClusterAttack.prepared(targets, ratio, tabulated and not targets.realised, trials, seed)
+    ratio = LikelihoodRatio(alpha, mechanism.sampling_rate, tabulated, kernel)
+    return ClusterAttack.prepared(targets, ratio, tabulated and targets.certified is None, trials, seed)
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 from p2p_sim.audit.local_attack import BINARY, ClassPair, scores_of
 from p2p_sim.audit.one_run import SHARDS, Floats
 from p2p_sim.base import BLOCK, Streams
-from p2p_sim.exchange import NetworkRecord
 from p2p_sim.mechanisms import (
     Deployment,
-    LabelExchangeMechanism,
     Outcome,
     RandomizedResponse,
-    flipped_labels,
     target_deltas,
 )
 from p2p_sim.network import Network
@@ -103,7 +100,8 @@ class ClusterTargets:
 
     case: the scenario, whose network carries messages. mechanism: what is attacked. rounds: the users of further runs,
     for a number of targets that are still needed. pair: the classes between which a coin chooses. looks_closely:
-    whether batches have the raw view, for which all clusters must have one size.
+    whether batches have the raw view, for which all clusters must have one size. certified: the noise for which δ is
+    certified in the networks as they turn out; None: the certified δ does not depend on the run.
     """
 
     case: Replicate
@@ -111,10 +109,7 @@ class ClusterTargets:
     rounds: Callable[[int], Iterator[Round]]
     pair: ClassPair = BINARY
     looks_closely: bool = False
-
-    def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
-        """Sums (J,) over the targets of the certified δ at each ε; None if no δ depends on the run."""
-        return None
+    certified: RandomizedResponse | None = None
 
     def batches(self, trials: int, seed: int, epsilons: Sequence[float] = ()) -> Iterator[Batch]:
         """At least `trials` targets, batch by batch.
@@ -145,6 +140,9 @@ class ClusterTargets:
         bounds, ends = offsets[:-1] - start, offsets[1:] - start - 1
         # Times are looked at unless the certified bound is about a learner who does not see them.
         facts, times, raw = outcome.realised or (), None, None
+        claims: Floats | None = None
+        if epsilons and self.certified is not None:
+            claims = target_deltas(facts, self.certified, epsilons).sum(axis=0)
         arrival = None if any(fact.times_tell for fact in facts) else outcome.arrival_s
         if arrival is not None:
             cluster = np.repeat(np.arange(clusters), sizes)[user]
@@ -162,33 +160,9 @@ class ClusterTargets:
             after=sent[bounds + np.minimum(1, sizes - 1)].astype(np.int64),
             before=sent[ends].astype(np.int64),
             times=times,
-            claims=self.claims(facts, epsilons) if epsilons else None,
+            claims=claims,
             raw=raw,
         )
-
-
-@dataclass(frozen=True)
-class ExchangeTargets(ClusterTargets):
-    """Targets of the label exchange, on either engine.
-
-    realised: whether the certified δ depends on the network as it turned out. claimed: the noise for which δ is
-    certified; None: the noise of the messages.
-    """
-
-    mechanism: LabelExchangeMechanism
-    realised: bool = False
-    claimed: RandomizedResponse | None = None
-
-    @property
-    def noise(self) -> RandomizedResponse:
-        """The noise of the labels that are exchanged."""
-        return flipped_labels(self.mechanism.randomizer, "an audit")
-
-    def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
-        if not self.realised:
-            return None
-        noise = self.claimed or self.noise
-        return np.asarray(target_deltas(facts, noise, epsilons).sum(axis=0))
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:

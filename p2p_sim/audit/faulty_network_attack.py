@@ -26,7 +26,6 @@ from p2p_sim.base import BLOCK, InputError, Streams, one_thread
 from p2p_sim.exchange import REPLY, REQUEST, SUBMISSION, Messages, Transcript
 from p2p_sim.mechanisms import (
     Deployment,
-    LabelRelease,
     RandomizedResponse,
     Setup,
     exchange_of,
@@ -85,15 +84,10 @@ def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_siz
 
 
 def target_cells(sent: Sent) -> Counts:
-    """The number of each cluster's view, (clusters,): a cell of `view_laws.split_cells`. User 0 is the target."""
+    """The number of the learner's view of each cluster, (clusters,): a cell of `view_laws.split_cells`."""
     n, others = sent.shape[1], sent[:, 1:]
     submissions, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
     return np.asarray((sent[:, 0].astype(np.int64) * n + submissions) * n + ones)
-
-
-def learner_cells(release: LabelRelease, cluster_size: int, clusters: int) -> Counts:
-    """The number of the learner's view of each cluster, (clusters,): a cell of `view_laws.split_cells`."""
-    return target_cells(sent_of(release.user, release.payload, cluster_size, clusters))
 
 
 def coalition_cells(messages: Messages, views: CoalitionViews, population: Population) -> Counts:
@@ -169,7 +163,8 @@ def run_world(
             messages = cast(Transcript, outcome.transcript).view("coalition", members.tolist())
             cells = coalition_cells(messages, views, people)
         else:
-            cells = learner_cells(outcome.labels, views.cluster_size, len(people.cluster_offsets) - 1)
+            release, clusters = outcome.labels, len(people.cluster_offsets) - 1
+            cells = target_cells(sent_of(release.user, release.payload, views.cluster_size, clusters))
         counts += np.bincount(cells, minlength=counts.size)
         if noise is not None and outcome.realised is not None:
             deltas.append(target_deltas(outcome.realised, noise, [attack.epsilon])[:, 0])

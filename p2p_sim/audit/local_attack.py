@@ -40,7 +40,7 @@ from p2p_sim.mechanisms import (
     one_hot,
 )
 from p2p_sim.population import Population, Shard
-from p2p_sim.privacy.rivals import LEAST_SCALE, NoisyCounts, vector_delta
+from p2p_sim.privacy.rivals import LEAST_SCALE, vector_delta
 from p2p_sim.replicate import Replicate
 
 TINY = 1e-30
@@ -163,11 +163,6 @@ class MessageCurve(Account):
     pure = "ε₀ of the message"
     clusters = None
 
-    @property
-    def largest(self) -> float:
-        """The pure ε₀ of a message."""
-        return self.mechanism.accountant(self.mechanism.setup, 1).pure_epsilon
-
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         pure, noise = self.reached(epsilons, 1.0), self.mechanism.noise
         if isinstance(self.mechanism, RRWithPriorConfig):
@@ -236,17 +231,9 @@ class CountsCurve(Account):
 
     pure = "pure ε of the counts"
 
-    @property
-    def largest(self) -> float:
-        """The pure ε of the counts."""
-        return self.accountant(self.mechanism).pure_epsilon
-
-    def accountant(self, mechanism: Aggregates) -> NoisyCounts:
-        """The accountant of a mechanism's counts."""
-        return mechanism.accountant(mechanism.setup, int(self.sizes.min()))
-
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ at each ε if the scale of the noise is divided by `rise`."""
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
-        accountant = self.accountant(self.mechanism.model_copy(update={"noise_scale": scale}))
+        weaker = self.mechanism.model_copy(update={"noise_scale": scale})
+        accountant = weaker.accountant(weaker.setup, int(self.sizes.min()))
         return np.array([accountant.delta(epsilon).upper for epsilon in epsilons])

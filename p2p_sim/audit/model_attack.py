@@ -9,14 +9,14 @@ is private in this run and absent from the others.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.local_attack import TINY, frequent_pair
-from p2p_sim.audit.one_run import HELD_OUT_SEED, PILOT_SEED, Floats, ScoredTargets, claim_of, join_targets
+from p2p_sim.audit.one_run import HELD_OUT_SEED, PILOT_SEED, Floats, RepeatedTargets, ScoredTargets, claim_of
 from p2p_sim.base import Streams, one_thread
 from p2p_sim.mechanisms import ModelRelease, NoisySteps
 from p2p_sim.population import Population
@@ -92,14 +92,14 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
     runs = max(1, -(-trials // len(chosen)))
     with one_thread():
         # The log-odds of models of other runs; the share of guesses that proves most in a pilot; the guesses.
-        attack = _Models(mechanism or claimed, case, people, chosen)
-        reference = np.mean([attack.run(scenario.seed + HELD_OUT_SEED, i).scores for i in range(REFERENCES)], axis=0)
-        targets = runs * len(chosen)
-        tried = attack.runs(scenario.seed + PILOT_SEED, max(1, runs // 5), reference)
+        attack, targets = ModelTargets(mechanism or claimed, case, people, chosen), runs * len(chosen)
+        held_out = [attack.run(Streams(scenario.seed + HELD_OUT_SEED, i), i, 0).scores for i in range(REFERENCES)]
+        attack = replace(attack, reference=np.mean(held_out, axis=0))
+        tried = attack.sample(max(1, runs // 5) * len(chosen), scenario.seed + PILOT_SEED, ())
         pilot = {share: _scaled(_guessed(tried, share), targets / len(tried.labels)) for share in SHARES}
         mus = {share: proved_mu(targets, guesses, ERROR / 2) for share, guesses in pilot.items()}
         best = max(SHARES, key=lambda share: (mus[share], _clear(pilot[share])))
-        guesses = _guessed(attack.runs(scenario.seed, runs, reference), best)
+        guesses = _guessed(attack.sample(targets, scenario.seed, ()), best)
     # The guesses test the certified curve, and the certified ε at a small δ.
     accountant = claimed.accountant(claimed.setup, people.num_users)
     delta = max(SMALL * ERROR, accountant.least_delta)
@@ -123,29 +123,28 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
 
 
 @dataclass(frozen=True)
-class _Models:
-    """Training runs of a model, with fresh coins as the targets' labels and fresh noise. chosen: (m,) the targets."""
+class ModelTargets(RepeatedTargets):
+    """Some users as targets of training runs of a model, each run with fresh coins as their labels and fresh noise.
+
+    mechanism: what is attacked. chosen: (m,) the targets. reference: (1, m) log-odds that are subtracted from scores.
+    """
 
     mechanism: NoisySteps
     case: Replicate
     people: Population
     chosen: NDArray[np.int64]
+    reference: Floats = field(default_factory=lambda: np.zeros(1))
 
-    def run(self, seed: int, run: int) -> ScoredTargets:
-        """The targets of one training run. A score is ln Pr[high] - ln Pr[low] of the model at a target's features."""
-        people, streams, pair = self.people, Streams(seed, run), frequent_pair(self.people)
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
+        people, pair = self.people, frequent_pair(self.people)
         coins = streams.generator("audit-coin").random(len(self.chosen)) < 0.5
         labels = people.labels.copy()
         labels[self.chosen] = pair.labels(coins)
         release = self.mechanism.run(replace(people, labels=labels), self.case.scenario.network, streams).release
         predictor = cast(ModelRelease, release).predictor  # noisy steps release a model
         logs = np.log(np.maximum(predictor.probabilities(people.features[self.chosen])[:, pair], TINY))
-        return ScoredTargets(coins, (logs[:, 1] - logs[:, 0])[None, :], people.num_users)
-
-    def runs(self, seed: int, runs: int, reference: Floats) -> ScoredTargets:
-        """The targets of several training runs; `reference` (1, m) is subtracted from their scores."""
-        models = [self.run(seed, run) for run in range(runs)]
-        return join_targets([replace(model, scores=model.scores - reference) for model in models])
+        # ln Pr[high] - ln Pr[low] of the model at the targets' features.
+        return ScoredTargets(coins, (logs[:, 1] - logs[:, 0])[None, :] - self.reference, people.num_users)
 
 
 def _guessed(targets: ScoredTargets, share: float) -> Guesses:

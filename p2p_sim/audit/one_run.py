@@ -143,9 +143,10 @@ class Account(ABC):
     pure: ClassVar[str] = ""
 
     @property
-    @abstractmethod
     def largest(self) -> float:
-        """The ε at which δ is 0 or small; δ is tested at shares of it."""
+        """The ε at whose shares δ is tested: δ is 0 or small there. By default the pure ε in the smallest cluster."""
+        pure: float = self.mechanism.accountant(self.mechanism.setup, int(self.sizes.min())).pure_epsilon
+        return pure
 
     @property
     def parameters(self) -> dict[str, float]:

@@ -195,13 +195,10 @@ class AttackPlan:
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
         events = []
         for label in (0, 1):
-
-            def reached(threshold: float, label: int = label) -> float:
-                hits = _hits(evidence(counts, threshold, label), scaled, label)
-                return epsilon_lower(*hits, self.trials, self.delta, ERROR / 4)
-
-            best = max(_thresholds(self.law), key=reached)
-            events.append(EventPair(evidence(counts, self.epsilon, label), evidence(counts, best, label)))
+            tried = [evidence(counts, threshold, label) for threshold in _thresholds(self.law)]
+            hits = [_hits(event, scaled, label) for event in tried]
+            reached = [epsilon_lower(*pair, self.trials, self.delta, ERROR / 4) for pair in hits]
+            events.append(EventPair(evidence(counts, self.epsilon, label), tried[int(np.argmax(reached))]))
         return events
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
@@ -252,11 +249,10 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
     # For each label the threshold ε' whose event is expected to prove the largest ε.
     law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
-
-    def expected(threshold: float, label: int) -> float:
-        return epsilon_lower(*_hits(law.event(threshold, label), counts, label), trials, delta, ERROR / 2)
-
-    best = [max(thresholds, key=partial(expected, label=label)) for label in (0, 1)]
+    best = [
+        max(thresholds, key=lambda e: epsilon_lower(*_hits(law.event(e, i), counts, i), trials, delta, ERROR / 2))
+        for i in (0, 1)
+    ]
     return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(best[0], best[1]), trials=trials)
 
 
