@@ -2,8 +2,8 @@ from .curator_attack import CuratorAudit as CuratorAudit
 from .curator_attack import audit_curator as audit_curator
 from .faulty_network_attack import RealisedAudit as RealisedAudit
 from .model_attack import ModelAudit as ModelAudit
+from .one_run import PRINTED_RISE as PRINTED_RISE
 from .one_run import RISES as RISES
-from .one_run import SHOWN as SHOWN
 from .one_run import TYPE_ONE as TYPE_ONE
 from .one_run import OneRunAudit as OneRunAudit
 from .small_exchange_attack import Audit as Audit

@@ -1,16 +1,16 @@
-"""Targets of audits of noisy votes and counts in cells: a coin chooses between two whole rows of each.
+"""Targets of audits of noisy votes and counts in cells: for each target a coin chooses between two whole rows.
 
-The scenario's own mechanism releases what it makes of samples that the attacker invents, all of whose other rows he
-knows. He scores each target by the logarithm of the likelihood ratio of what was released, at the claimed ε.
+The attacker invents all rows, and the scenario's own mechanism releases its result. She scores each target by the
+logarithm of the likelihood ratio of this release, with the noise of the claimed ε.
 
-*Votes.* In one cell a target's row is (x, 0) or (x, 1), which moves the vote by 1; in a pair of empty cells it is
-(x, 0) or (x', 1), which moves two votes by 1/2. A vote of exactly 0 shows that a cell is empty.
+*Votes.* A target alone in a cell has the row (x, 0) or (x, 1), which moves the cell's vote by 1. A target of a pair of
+empty cells has the row (x, 0) or (x', 1), which moves both votes by 1/2. A vote of exactly 0 shows an empty cell.
 
-*Counts.* A target's row is in one of two cells: of full ones, whose noisy counts are compared, or of empty ones, where
-a count that is released at all reveals her (δ). Densities are compared with that of a cell of many known rows. All
-labels are 1, so that both histograms of PCL2b count the target.
+*Counts.* A target's row lies in one of two cells. If both are full, their noisy counts are compared. If both are empty
+but for her row, any released count reveals her, which has probability δ. A density is scaled by the density of a cell
+whose rows are all known. All labels are 1, so that both histograms of PCL2b count the target.
 
-*A choice.* One labelled user has the label 0 or 1. Errors of all classifiers move by one, some up and some down.
+*A choice.* One labelled user has the label 0 or 1, which moves the errors of all classifiers by one, up or down.
 """
 
 import math
@@ -23,46 +23,53 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import RepeatedTargets, Scope, ScoredTargets
+from p2p_sim.audit.one_run import Floats, RepeatedTargets, Scope, ScoredTargets
 from p2p_sim.base import Streams
 from p2p_sim.histograms import CellTable, Cubes, PCL2b, SemiSupervised
 from p2p_sim.mechanisms import CellRule, DensityRelease, ModelRelease, PrivateDensityConfig, PrivateHistogramConfig
 from p2p_sim.privacy.rivals import choice_delta, stability_threshold
 from p2p_sim.privacy.rivals.histograms import laplace_delta
 
-Floats = NDArray[np.float64]
 CellCurator = PrivateHistogramConfig | PrivateDensityConfig
 Ints = NDArray[np.int64]
 Curve = Callable[[float, float], float]
-"""δ at ε of a target if the noise is so many times smaller than it should be."""
+"""A target's δ(ε, rise): her δ at ε if the noise is divided by `rise`."""
 CELLS = 20_000
 """Most cells of votes."""
 ROWS = 50_000
-"""Of one histogram's full cells, about."""
+"""About how many rows the full cells of a histogram have together."""
 CLEAR = 6.0
-"""Scales of the noise by which a full cell's count is above the threshold."""
+"""How far a full cell's count is above the threshold, in units of the noise's scale."""
 REFERENCE = 20
-"""Full cells whose rows the cell of known rows has."""
+"""How many times as many rows as a full cell the cell of known rows has."""
 REVEALED = 700.0
-"""Score of what shows a target's row."""
+"""Absolute score of a target whose row the release reveals."""
 
 
 class TargetCurve(NamedTuple):
-    """A privacy curve, and how many targets of a run have it."""
+    """The privacy curve `delta`, and how many targets of a run have it."""
 
     targets: int
     delta: Curve
 
 
 class Grid(NamedTuple):
-    """Where cell 0 begins along each axis, and the side of a cell, in units of the unscaled features."""
+    """Where cell 0 begins along each axis, and the length of a cell's side, in units of the unscaled features."""
 
     origin: float
     side: float
 
 
+@dataclass(frozen=True)
 class CellTargets(RepeatedTargets):
-    """Targets of an audit whose coin chooses between two whole rows, which lie in different cells."""
+    """Targets whose coins choose between two whole rows, with different cells or labels.
+
+    claimed: the mechanism whose noise the score assumes. mechanism: what is attacked. dimensions: features of a row.
+    """
+
+    claimed: CellCurator
+    mechanism: CellCurator
+    dimensions: int
 
     exact = (True,)
     scope = Scope(
@@ -75,22 +82,19 @@ class CellTargets(RepeatedTargets):
     @property
     @abstractmethod
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The privacy curves of the targets of a run, and how many targets have each."""
+        """The privacy curves of the targets of a run, and how many targets have each of them."""
 
 
-def released_of(
-    mechanism: CellCurator,
-    features: Floats,
-    labels: NDArray[np.bool_],
-    streams: Streams,
-) -> "DensityRelease | CellRule":
-    """What a mechanism releases of invented rows, features (n, d) and labels (n,)."""
+def release_rows(
+    mechanism: CellCurator, features: Floats, labels: NDArray[np.bool_], streams: Streams
+) -> DensityRelease | CellRule:
+    """The rule or density that a mechanism releases of rows with features (n, d) and labels (n,)."""
     release = mechanism.release(labels.astype(np.uint8), features, np.array([0, len(labels)]), streams)
     return cast(CellRule, release.predictor) if isinstance(release, ModelRelease) else release
 
 
 def moved_cells(epsilon: float, cells: int) -> Curve:
-    """The privacy curve of a target whose coin moves `cells` cells, whose noise is ε-private for all together."""
+    """The privacy curve of a target whose coin moves `cells` cells, if their noise is ε-private for all together."""
 
     def delta(at: float, rise: float) -> float:
         moved = rise * epsilon
@@ -104,20 +108,17 @@ def moved_cells(epsilon: float, cells: int) -> Curve:
 
 @dataclass(frozen=True)
 class CellVoteTargets(CellTargets):
-    """Two targets among the votes of three cells: one whose label is a coin, and one who is in either of two cells that
-    she has alone.
+    """Two targets among the votes of three cells: one whose label is a coin, and one whose cell and label are a coin's.
 
-    claimed: gives the noise that the score assumes. mechanism: what is attacked. rows: n, as in the scenario.
+    rows: n, as in the scenario.
     """
 
     claimed: PrivateHistogramConfig
-    mechanism: CellCurator
-    dimensions: int
     rows: int
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The targets' privacy curves, by the number of cells that a target's coin moves."""
+        """The curve of targets whose coins move one cell's vote, and that of targets whose coins move two."""
         epsilon, (before, after) = self.claimed.target_epsilon, self._cells
         pairs = int(np.sum(before != after))
         alone = len(before) - pairs
@@ -130,7 +131,7 @@ class CellVoteTargets(CellTargets):
         cell = np.full(self.rows, len(self._points) - 1)
         labels = np.arange(self.rows) % 2 == 1
         cell[: len(before)], labels[: len(before)] = np.where(coins, after, before), coins
-        rule = cast(CellRule, released_of(self.mechanism, self._points[cell], labels, streams))
+        rule = cast(CellRule, release_rows(self.mechanism, self._points[cell], labels, streams))
         votes = (rule.probabilities(self._points)[:, 1] - 0.5) * float(self._fitted.rule.usual_count_)
         votes[-1] -= np.sum(labels[len(before) :] - 0.5)
         # (x, 0) puts -1/2 into the first cell; (x', 1) puts 1/2 into the second, and nothing into the first.
@@ -143,15 +144,13 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _fitted(self) -> CellRule:
-        """The claimed rule learned from as many rows, of which the attack uses what is public: its cells and usual
-        count.
-        """
+        """The claimed rule, learned from `rows` equal rows: the attack uses its public cells and usual count alone."""
         features = np.full((self.rows, self.dimensions), self.claimed.low)
-        return cast(CellRule, released_of(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0)))
+        return cast(CellRule, release_rows(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0)))
 
     @cached_property
     def _points(self) -> Floats:
-        """A point in each cell, (m, d), of at most as many cells as rows."""
+        """A point in each of the m cells that are attacked, at most as many as there are rows: (m, d)."""
         cubes = cast(Cubes, self._fitted.rule.partition_)
         edges, claimed = cubes.edges(), self.claimed
         middles = claimed.low + (claimed.high - claimed.low) * 0.5 * (edges[1:] + edges[:-1])
@@ -165,9 +164,9 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _cells(self) -> Ints:
-        """The cells of the targets if their coins are 0, and if they are 1, (2, t).
+        """The cells (2, t) of the t targets if their coins are 0, and if they are 1.
 
-        Of three cells one has a target whose label is a coin, and a target is in either of the two others.
+        Of each three cells, the first has a target whose label is a coin; a second target is in one of the two others.
         """
         cells = len(self._points)
         if cells < 3:
@@ -178,20 +177,14 @@ class CellVoteTargets(CellTargets):
 
 @dataclass(frozen=True)
 class CountTargets(CellTargets):
-    """Targets among noisy counts: in either of two full cells, or alone in either of two empty ones; and one whose
-    label is used to choose.
-
-    claimed: gives the noise that the score assumes. mechanism: what is attacked.
+    """Targets among noisy counts: in one of two full cells, or alone in one of two empty cells; where the mechanism
+    uses labels to choose a rule, also one target whose label is a coin.
     """
-
-    claimed: CellCurator
-    mechanism: CellCurator
-    dimensions: int
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The targets' privacy curves: in full cells the noise protects alone; a target who is alone is also protected
-        by the threshold.
+        """The curve of targets in full cells, whom noise alone protects, the curve of targets who are alone, whose cell
+        the threshold hides but with probability δ/4, and the curve of a label that is used to choose.
         """
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
@@ -202,18 +195,18 @@ class CountTargets(CellTargets):
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         pairs, of_counts = self._pairs, self._pairs + self._alone
         coins = streams.generator("audit-coin").random(of_counts + (self._labelled > 0)) < 0.5
-        # Cell 0 has the known rows; then come two cells of each pair, full ones first.
+        # Cell 0 has the known rows; then come the two cells of each target, first those of targets in full cells.
         targets = 1 + 2 * np.arange(of_counts) + coins[:of_counts]
         cell, labels = np.concatenate([self._others, targets]), np.ones(len(self._others) + of_counts, dtype=np.bool_)
         if self._labelled:
-            # Rows whose labels are used are outside all cells, but the target's, who is the first of them.
+            # Rows whose labels are used are outside all cells, but for the first of them, which is the target's.
             few, rest = cast(PrivateHistogramConfig, self.claimed).samples(self._rows, streams)
             others, cell, labels = cell, np.full(self._rows, -1), np.zeros(self._rows, dtype=np.bool_)
             cell[rest], cell[few[0]], labels[few[0]] = others, 0, coins[-1]
-        release = released_of(self.mechanism, self._points(cell), labels, streams)
+        release = release_rows(self.mechanism, self._points(cell), labels, streams)
         scores = np.zeros(of_counts)
         for counts in self._counts(release, self._points(np.arange(2 * of_counts + 1))):
-            # ln Pr[counts | second] - ln Pr[counts | first], of full cells by Laplace noise.
+            # ln Pr[counts | second] - ln Pr[counts | first]: of full cells, by their Laplace noise.
             first, second = counts[1::2], counts[2::2]
             near = [np.where(c > 0.0, np.abs(c - self._crowd) - np.abs(c - self._crowd - 1.0), 0.0)
                     for c in (first, second)]  # fmt: skip
@@ -224,10 +217,8 @@ class CountTargets(CellTargets):
             scores = np.append(scores, self._choice(release))
         return ScoredTargets(coins, scores[None, :], self._rows)
 
-    def _counts(self, release: "DensityRelease | CellRule", points: Floats) -> list[Floats]:
-        """The noisy counts (m,) at the points, for each histogram; of a density in proportion to what it has in
-        cell 0.
-        """
+    def _counts(self, release: DensityRelease | CellRule, points: Floats) -> list[Floats]:
+        """The noisy counts (m,) of the points' cells in each histogram; a density is scaled by its value in cell 0."""
         if isinstance(release, CellRule) and isinstance(release.rule, PCL2b):
             cells = release.rule.partition_.cells(release.mechanism.scaled(points))
             return [release.rule.all_.at(cells), release.rule.ones_.at(cells)]
@@ -241,7 +232,7 @@ class CountTargets(CellTargets):
                 masses = CellTable.of(release.coordinates).look_up(release.masses, cells)
         return [masses / masses[0] * REFERENCE * self._crowd if masses[0] > 0.0 else np.zeros(len(masses))]
 
-    def _choice(self, release: "DensityRelease | CellRule") -> float:
+    def _choice(self, release: DensityRelease | CellRule) -> float:
         """The score of a released choice: ln Pr[chosen | label 1] - ln Pr[chosen | label 0]."""
         chosen = cast(CellRule, release)
         rule = cast(SemiSupervised, chosen.rule)
@@ -259,14 +250,14 @@ class CountTargets(CellTargets):
 
     @property
     def _labelled(self) -> int:
-        """How many users' labels are used to choose."""
+        """How many users' labels are used to choose a rule."""
         if isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "semi_supervised":
             return self.claimed.asked_users
         return 0
 
     @cached_property
     def _crowd(self) -> int:
-        """How many rows a full cell has beside the target."""
+        """How many rows a full cell has besides the target's."""
         epsilon = self.claimed.target_epsilon / self._histograms
         return math.ceil(
             stability_threshold(epsilon, self.claimed.setup.delta / self._histograms) + CLEAR * 2.0 / epsilon
@@ -274,14 +265,12 @@ class CountTargets(CellTargets):
 
     @property
     def _pairs(self) -> int:
-        """How many targets of one release are in full cells; few if a choice is attacked too, by one target a
-        release.
-        """
+        """How many targets of one release are in full cells; few if a choice is attacked, which has one target."""
         return 2 if self._labelled else max(1, min(100, ROWS // (2 * self._crowd)))
 
     @property
     def _alone(self) -> int:
-        """How many targets are alone in a cell: so few that the others' noise still shows in the mean."""
+        """How many targets are alone in a cell: fewer than in full cells, which determine the mean δ."""
         return max(1, self._pairs // 2)
 
     @property
@@ -291,23 +280,23 @@ class CountTargets(CellTargets):
 
     @cached_property
     def _others(self) -> Ints:
-        """The cells of the rows that are no targets, one entry a row."""
+        """The cell of each row that is no target's."""
         full = np.repeat(np.arange(1, 2 * self._pairs + 1), self._crowd)
         return np.concatenate([np.zeros(REFERENCE * self._crowd, dtype=np.int64), full])
 
     @cached_property
     def _grid(self) -> Grid:
-        """Where the claimed rule's cells are, found by a release of rows that are all in one corner."""
+        """Where the cells of the claimed mechanism are, by a release of rows that all lie in one corner."""
         rows, low, factor = self._rows, self.claimed.low, self.claimed.high - self.claimed.low
         features = np.full((rows, self.dimensions), low)
-        release = released_of(self.claimed, features, np.ones(rows, dtype=np.bool_), Streams(0, 0))
+        release = release_rows(self.claimed, features, np.ones(rows, dtype=np.bool_), Streams(0, 0))
         if isinstance(release, DensityRelease):
             return Grid(release.origin, release.side)
         cubes = cast(Cubes, release.rule.density_.cubes_ if self._labelled else release.rule.partition_)
         return Grid(low + factor * cubes.offset, factor * cubes.side)
 
     def _points(self, cells: Ints) -> Floats:
-        """The middle of each of these cells, which lie along one axis, (m, d)."""
+        """The middle (m, d) of each of these cells, which lie along the first axis."""
         origin, side = self._grid
         points = np.full((len(cells), self.dimensions), origin + 0.5 * side)
         points[:, 0] += side * cells

@@ -1,4 +1,4 @@
-"""What is certified of clusters with one target in each, by an accountant of a cluster."""
+"""What the accountant of a cluster certifies of clusters with one target in each."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -6,22 +6,21 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import TYPE_ONE, Account
+from p2p_sim.audit.one_run import TYPE_ONE, Account, Floats
 from p2p_sim.privacy import Accountant, tradeoff
 
-Floats = NDArray[np.float64]
 LARGEST_RISEN = 100.0
-"""Largest ε with less noise whose noise is looked for."""
+"""Largest ε of a leak for which the amount of noise is computed."""
 HALVINGS = 14
-"""Steps of the bisection for that noise."""
+"""Steps of the bisection that computes this noise."""
 
 
 @dataclass(frozen=True)
 class ClusterAccount(Account):
-    """What an accountant certifies of clusters of these sizes (C,) with one target in each. delta: δ of the
-    scenario.
+    """What the accountant of a cluster certifies of clusters of the sizes (C,), with one target in each.
+
+    delta: δ of the scenario.
     """
 
     delta: float
@@ -29,16 +28,16 @@ class ClusterAccount(Account):
     shares = (0.0, 0.1, 0.2, 0.4, 0.7, 0.9)
 
     @property
-    @abstractmethod
     def noise(self) -> float:
-        """The amount of noise that is claimed, such as α."""
+        """The amount of noise that is claimed: α of an exchange; of other mechanisms 1, as noise is a share of it."""
+        return 1.0
 
     @abstractmethod
     def weaker(self, size: int, noise: float) -> Accountant:
-        """The accountant of a cluster of some size, with that much noise."""
+        """The accountant of a cluster of this size with this amount of noise."""
 
     def accountant(self, size: int) -> Accountant:
-        """The accountant of a cluster of some size, with the mechanism's noise."""
+        """The accountant of a cluster of this size with the claimed noise."""
         return self.weaker(size, self.noise)
 
     @cached_property
@@ -48,18 +47,18 @@ class ClusterAccount(Account):
 
     @property
     def largest(self) -> float:
-        """The ε of which parts are tested: ε(δ = 1e-5) in a cluster of median size."""
+        """ε at δ = 1e-5 in a cluster of median size; δ is tested at shares of it."""
         return self.accountant(self.middle).epsilon(1e-5).epsilon_upper
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """The mean over the clusters of the certified δ at each ε."""
+        """The mean certified δ of the clusters at each ε."""
         sizes, weights = np.unique(self.sizes, return_counts=True)
         table = [[bracket.upper for bracket in self.accountant(int(n)).profile(epsilons)] for n in sizes]
         return np.asarray(np.array(table).T @ weights / weights.sum())
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε if there is so much less noise that ε(δ) is `rise` times as large, in a cluster of median
-        size.
+        """δ at each ε in a cluster of median size with so little noise that ε at the scenario's δ is `rise` times as
+        large.
         """
         low, high = 0.0, self.noise
         target = rise * self.weaker(self.middle, high).epsilon(self.delta).epsilon_upper
@@ -71,7 +70,7 @@ class ClusterAccount(Account):
         return self.of_median(epsilons, high)
 
     def of_median(self, epsilons: Sequence[float], noise: float) -> Floats:
-        """δ at each ε in a cluster of median size with that much noise."""
+        """δ at each ε in a cluster of median size with this amount of noise."""
         return np.array([bracket.upper for bracket in self.weaker(self.middle, noise).profile(epsilons)])
 
     def curves(self) -> dict[str, Floats]:

@@ -1,11 +1,12 @@
 """An attack on a curator who resamples labels within clusters and releases the noisy cluster distributions.
 
 Many copies of one small cluster are as many independent trials, in two worlds: the target, the first user of each
-cluster, holds label a = 0 in one and b = 1 in the other. The attack counts how often her noisy label is a while the
-cluster's distribution q̃ is one of those that `p2p_sim/privacy/rivals/centralised` shows to be e^(2/σ) times as likely
-in the first world: q̃ is τ everywhere but at a; or, for K >= 3, q̃(b) = τ and q̃(a) is little above τ. Which of them, and
-how little, is fixed before any trial, from draws of q̃ by the slow reference of `analysis`. So the two frequencies have
-Clopper-Pearson bounds, whose log-ratio is a lower bound of ε at the stated error, whatever the mechanism really does.
+cluster, holds label a = 0 in one world and b = 1 in the other. The attack counts how often her noisy label is a while
+the cluster's noisy distribution q̃ lies in an event that is e^(2/σ) times as likely in the first world
+(`p2p_sim/privacy/rivals`): q̃ equals the threshold τ everywhere but at a; or, for K >= 3 classes, q̃(b) = τ and q̃(a) is
+little above τ. Which event it is, and how little, is fixed before any trial, by draws of q̃ from its law. So the event's
+frequencies in both worlds have Clopper-Pearson bounds, whose log-ratio is a lower bound of ε at the stated error,
+whatever the mechanism really does.
 """
 
 import math
@@ -17,35 +18,35 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.audit.one_run import SHARDS, Floats, claim_of
 from p2p_sim.base import BLOCK, InputError, Streams, one_thread
 from p2p_sim.mechanisms import ClusterRRConfig
 from p2p_sim.privacy.audit_statistics import ERROR, epsilon_lower
 from p2p_sim.privacy.rivals import ClusterResampling, released_distribution
-from p2p_sim.replicate import Replicate, prepare
+from p2p_sim.replicate import Replicate
 from p2p_sim.scenario import Scenario
 
-Floats = NDArray[np.float64]
 Draw = Callable[
     [NDArray[np.uint8], NDArray[np.int64], np.random.Generator, np.random.Generator], tuple[NDArray[np.uint8], Floats]
 ]
-"""Noisy labels (n,) and q̃ (C, K) of labels (n,) in clusters with offsets (C + 1,), with generators for either noise."""
+"""A function that draws noisy labels (n,) and q̃ (C, K) of labels (n,) in clusters with offsets (C + 1,), with a
+generator for the noise of q̃ and one for the labels."""
 LARGEST_CLUSTER = 200
-SHARDS = 4
-"""Shards run at a time, which bounds the memory."""
+"""Most users of the attacked cluster."""
 REHEARSALS = 100_000
 """Draws of q̃ from which an event is chosen."""
 WIDTHS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""How far above τ q̃(a) may be, in units of the noise's scale."""
+"""The distances by which q̃(a) may exceed τ at most in an event, in units of the noise's scale."""
 _TIE = 1e-9
-"""Shares that differ by less are equal."""
+"""Shares that differ by less count as equal."""
 
 
 @dataclass(frozen=True)
 class CuratorEvent:
-    """An event that the attack counts, and the cluster in which it does.
+    """An event that the attack counts, and the cluster that it attacks.
 
-    counts: users with each label in the first world, the target's a = 0 included. everywhere: whether q̃ must be τ at
-    every label but a, or at b = 1 alone. largest: of q̃(a).
+    counts: how many users hold each label in the first world, in which the target holds a = 0. everywhere: whether q̃
+    must be τ at all labels but a, or at b = 1 alone. largest: the largest q̃(a) in the event.
     """
 
     counts: tuple[int, ...]
@@ -53,7 +54,7 @@ class CuratorEvent:
     largest: float
 
     def holds(self, released: Floats, threshold: float) -> NDArray[np.bool_]:
-        """Which of the distributions (C, K) are evidence: (C,)."""
+        """Which of the distributions q̃ (C, K) lie in the event, (C,). threshold: τ."""
         others = released[:, 1:] if self.everywhere else released[:, 1:2]
         clipped = np.asarray((others <= threshold + _TIE).all(axis=1))
         return clipped & (released[:, 0] > threshold + _TIE) & (released[:, 0] <= self.largest)
@@ -63,11 +64,12 @@ class CuratorEvent:
 class CuratorAudit:
     """A finished audit of a curator.
 
-    scenario: its name; cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of what was
-    attacked. epsilon_attained, epsilon_true: the pure ε from below (at δ = 1e-12) and from above. epsilon_paper: as
-    Theorem 1 prints it. epsilon_lower_confidence: what the attack proves; expected: what it proves if all is right,
-    about. hits, misses: how often the event occurred in the two worlds of `trials` clusters each. error: probability
-    that the test fails a sound mechanism.
+    scenario: its name. cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of the
+    attacked mechanism. epsilon_attained, epsilon_true: lower and upper bound of the pure ε; the lower bound is ε at
+    δ = 1e-12. epsilon_paper: ε as the paper's Theorem 1 states it. epsilon_lower_confidence: the lower bound that the
+    attack proves. expected: about the bound to expect of an exactly right mechanism. hits, misses: how often the event
+    occurred in the first and in the second world, of `trials` clusters each. error: the probability that a sound
+    mechanism fails.
     """
 
     scenario: str
@@ -88,35 +90,33 @@ class CuratorAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the attack proves no more than the true ε."""
+        """Whether the attack proves at most the upper bound of ε."""
         return self.epsilon_lower_confidence <= self.epsilon_true
 
     @property
     def paper_refuted(self) -> bool:
-        """Whether the attack proves more than the printed ε."""
+        """Whether the attack proves more than the ε that the paper states."""
         return self.epsilon_lower_confidence > self.epsilon_paper
 
 
 def audit_scenario(
     scenario: Scenario, trials: int, cluster_size: int | None = None, data_dir: Path | None = None
 ) -> CuratorAudit:
-    """Attack a scenario's curator, as its first replicate builds it.
+    """Attack a scenario's curator, as the first replicate deploys it.
 
     Args:
-        scenario: mechanism (kind "cluster_rr", with the distributions released), population for K, and seed.
+        scenario: has the mechanism (kind "cluster_rr", with the distributions released), the classes and the seed.
         trials: clusters in each of the two worlds.
-        cluster_size: n of the attacked cluster, 2 to 200; None: where the attack has most power.
+        cluster_size: n of the attacked cluster, 2 to 200; None: the size at which the attack has most power.
+        data_dir: where data files are.
 
     Raises:
-        InputError: there is nothing to attack.
+        InputError: the mechanism is no such curator, or an argument is out of its range.
     """
     if cluster_size is not None and not 2 <= cluster_size <= LARGEST_CLUSTER:
         raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_CLUSTER}")
-    mechanism = prepare(Replicate(scenario, 0, data_dir)).mechanism
-    if not isinstance(mechanism, ClusterRRConfig):
-        raise InputError(f"mechanism.kind = {scenario.mechanism.kind!r}: an audit of a curator needs 'cluster_rr'")
-    # What the curator claims, if there is something to attack.
-    response = mechanism.response
+    case = Replicate(scenario, 0, data_dir)
+    response = claim_of(case, "an audit of a curator needs 'cluster_rr'", ClusterRRConfig).mechanism.response
     if response.bias_correction == 0.0:
         raise InputError(
             "mechanism.bias_correction = 0: the noisy distributions, which the audit attacks, are not released; give "
@@ -146,16 +146,16 @@ def audit_scenario(
 def audit_curator(
     draw: Draw, privacy: ClusterResampling, trials: int, seed: int, *, scenario: str = ""
 ) -> CuratorAudit:
-    """Attack a sampler of Algorithm 1 and compare what is proved with the true and with the printed ε.
+    """Attack a sampler of the paper's Algorithm 1, and compare the proved ε with its bounds and with the paper's ε.
 
     Args:
-        draw: what is attacked. privacy: what it claims to be: n of the attacked cluster, K, λ above 0, σ, τ.
-        trials: clusters in each of the two worlds, at least 1.
+        draw: what is attacked. privacy: the claimed law: n of the attacked cluster, K, λ above 0, σ, τ.
+        trials: clusters in each of the two worlds, at least 1. seed: root seed. scenario: a name for the result.
 
     Raises:
         InputError: no event that is evidence can occur in such a cluster.
     """
-    # The event is fixed; then it is counted where the target holds a, and where she holds b.
+    # First the event is fixed; then it is counted in the world in which the target holds a, and in the other world.
     event, expected = plan_event(privacy, trials)
     hits, misses = (count_event(draw, event, privacy.threshold, trials, seed=seed, world=world) for world in (0, 1))
     return CuratorAudit(
@@ -178,14 +178,14 @@ def audit_curator(
 
 
 class PlannedEvent(NamedTuple):
-    """An event to count, and the lower bound of ε that a sound mechanism is expected to show by it."""
+    """An event, and the lower bound of ε that the attack is expected to prove by it of an exactly right mechanism."""
 
     event: CuratorEvent
     epsilon: float
 
 
 def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
-    """The event by which a sound mechanism is expected to show the largest lower bound of ε."""
+    """The event with the largest expected lower bound of ε in `trials` clusters of each world."""
     best: PlannedEvent | None = None
     lam, ratio = privacy.resampling_prob, math.exp(-2.0 / privacy.noise_scale)
     rng = Streams(0, 0).generator("rehearsal")
@@ -210,7 +210,7 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
 
 
 def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
-    """Lists of events to try; those of one list are in one cluster."""
+    """Lists of events to try; all events of a list have the same cluster."""
     n, k, tau = privacy.cluster_size, privacy.num_classes, privacy.threshold
     top, many, few = 1.0 - (k - 1) * tau, math.ceil(n * tau), math.floor(n * tau)
     if n - (k - 1) * many >= 1:
@@ -223,11 +223,11 @@ def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
 
 
 def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, *, seed: int, world: int) -> int:
-    """In how many of `trials` clusters the event occurred and the target's noisy label is a.
+    """In how many of `trials` clusters the event occurs and the target's noisy label is a.
 
     Args:
-        event, threshold: what is counted, and τ. trials: clusters.
-        world: 0 if the target holds a, 1 if b; each has streams of its own.
+        draw: what is attacked. event: of q̃. threshold: τ. seed: root seed.
+        world: 0 if the target holds a, 1 if she holds b; each world has streams of its own.
     """
     cluster = np.repeat(np.arange(len(event.counts), dtype=np.uint8), event.counts)
     cluster[0] = world
@@ -244,9 +244,9 @@ def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, 
 
 
 def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
-    """The cluster size, of a few up to 200, in which the attack is expected to show most.
+    """The cluster size, of a few up to 200, in which the attack is expected to prove the largest ε.
 
-    The fewer users share a count of nτ, the sooner q̃ is clipped; the more, the finer x can be chosen.
+    The smaller nτ is, the more often q̃ is clipped to τ; the larger it is, the finer the counts of labels can be chosen.
     """
     n, tau = privacy.num_classes + 1, privacy.threshold
     sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}

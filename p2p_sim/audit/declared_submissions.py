@@ -1,13 +1,13 @@
-"""A test of what a protocol declares: whether its submissions follow the law, or the symmetry, that it claims.
+"""A test of what a protocol declares: whether its submissions follow the law, or have the symmetry, that it claims.
 
-If a declaration is true, each statistic is a sum of terms with mean 0 and absolute value at most 1, given all that its
-line names. Bernstein's inequality then bounds the probability of a sum so far from 0 by
+If a declaration is true, each statistic is a sum of terms with mean 0 and absolute value at most 1. Bernstein's
+inequality then bounds the probability of a sum s or more away from 0, where V is the sum of the terms' variances, by
 
-    2 exp(-s² / (2 (V + s/3))),   V the sum of the terms' variances.
+    2 exp(-s² / (2 (V + s/3))).
 
-For the symmetry the noisy labels of a cluster count as arranged at random, which they are where true labels are fair
-coins; a sum over them is a sum over a sample without replacement, for which the inequality with independent terms holds
-too (Hoeffding 1963, Theorem 4).
+The test of symmetry takes the noisy labels of a cluster as arranged at random, which they are if the true labels are
+fair coins. A sum over these labels is a sum over a sample without replacement, for which the inequality for independent
+terms holds, too (Hoeffding 1963, Theorem 4).
 """
 
 import math
@@ -21,14 +21,14 @@ from p2p_sim.privacy.rivals import SubmissionLaw
 
 Floats = NDArray[np.float64]
 LARGEST_PAIRED = 128
-"""Most users of a cluster for whom each submitter is held against each label."""
+"""Most users of a cluster in which each user's submissions are tested against each user's noisy label."""
 
 
 @dataclass(frozen=True)
 class HeldAndSubmitted:
-    """What users of one cluster held and submitted in R runs, each array (R, n).
+    """What the n users of one cluster held and submitted in R runs; all arrays are (R, n).
 
-    held: whether the noisy label is a one. ones, count: how many ones, and labels, a user submitted.
+    held: whether a user's noisy label is a one. ones, count: how many ones she submitted, and how many labels.
     """
 
     held: NDArray[np.bool_]
@@ -38,10 +38,10 @@ class HeldAndSubmitted:
 
 @dataclass(frozen=True)
 class LawCheck:
-    """One statistic of a protocol's submissions.
+    """The check of one statistic of a protocol's submissions.
 
-    name: what it looks at. excess: its sum, in standard deviations. probability: that the sum comes so far from 0, at
-    most, if the protocol is what it declares.
+    name: what the statistic looks at. excess: its sum, in standard deviations. probability: an upper bound of the
+    probability that the sum is at least as far from 0 if the declaration is true.
     """
 
     name: str
@@ -50,43 +50,39 @@ class LawCheck:
 
     @staticmethod
     def of(name: str, total: float, variance: float, tests: int = 1) -> "LawCheck":
-        """The check of a sum with this variance, the largest of `tests` such sums, whose mean is 0 if the declaration
-        is true.
-        """
+        """The check of a sum with mean 0 if the declaration is true, or of the most unlikely of `tests` such sums."""
         off = abs(total)
         bound = 2.0 * tests * math.exp(-off * off / (2.0 * (variance + off / 3.0))) if off else 1.0
         return LawCheck(name, total / math.sqrt(variance) if variance else math.copysign(off, total), min(1.0, bound))
 
 
 def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> list[LawCheck]:
-    """Hold submissions against a declared law of two classes, or, without one, against symmetry alone."""
+    """Checks of the symmetry of submissions and, if one is declared, of their law for two classes."""
     checks = list(_symmetry(clusters))
     return checks if law is None else [*checks, *_by_law(clusters, law)]
 
 
 def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
-    """The check that refuses the declaration, at this probability of refusing a true one; None: none does."""
+    """The check that refuses the declaration, if a true one is refused with probability at most `error`; else None."""
     worst = min(checks, key=lambda check: check.probability)
     return worst if worst.probability * len(checks) < error else None
 
 
 def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
-    """Checks of symmetry alone: given how often the learner got what, which user had which noisy label must be a matter
-    of chance.
-    """
+    """Checks of symmetry: given the submissions, it must be a matter of chance which user had which noisy label."""
     views = [(cluster, _centred(cluster.held)) for cluster in clusters]
     for name, scores in (
         ("labels of users who submit ones", [_within(c.ones) for c in clusters]),
         ("labels of users who submit", [_within(c.count) for c in clusters]),
     ):
         total = sum(float((score * held).sum()) for score, (_, held) in zip(scores, views, strict=True))
-        # the ones among the noisy labels, or the zeros where these are fewer, are a sample of the users
+        # The users whose noisy label is a one, or a zero where fewer users have zeros, are a random sample.
         variance = sum(
             float((np.minimum(c.held.sum(1), (~c.held).sum(1)) * (score**2).mean(1)).sum())
             for score, (c, _) in zip(scores, views, strict=True)
         )
         yield LawCheck.of(name, total, variance)
-        # each user's submissions against each user's label: a term a run
+        # Each user's submissions against each user's noisy label: a sum with one term for each run.
         worst, tests = LawCheck(name, 0.0, 1.0), 0
         for score, (c, held) in zip(scores, views, strict=True):
             if c.held.shape[1] <= LARGEST_PAIRED:
@@ -101,9 +97,7 @@ def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
 
 
 def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterator[LawCheck]:
-    """Checks of a declared law: given the noisy labels, submissions must be independent coins of the declared
-    probability.
-    """
+    """Checks of a declared law: given the noisy labels, submissions are independent, with the law's probabilities."""
     theta, sums = law.sampling_rate, dict[str, list[float]]()
 
     def add(name: str, terms: Floats, variances: Floats) -> None:
@@ -131,12 +125,12 @@ def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterato
 
 
 def _centred(values: NDArray[np.generic]) -> Floats:
-    """Values (R, n) less the mean of each run."""
+    """Values (R, n), less the mean of each run."""
     numbers = values.astype(np.float64)
     return np.asarray(numbers - numbers.mean(1, keepdims=True))
 
 
 def _within(counts: NDArray[np.int64]) -> Floats:
-    """Counts (R, n) cut at 2, less each run's mean, and scaled so that none exceeds 1 in size."""
+    """Counts (R, n) cut at 2, less the mean of each run, and scaled so that all absolute values are at most 1."""
     scores = _centred(np.minimum(counts, 2))
     return np.asarray(scores / max(1.0, float(np.abs(scores).max(initial=0.0))))

@@ -1,7 +1,7 @@
 """An audit of the label exchange in one run: one target in every cluster, whose label is a fair coin.
 
-The clusters are a scenario's own, on its own engine, or copies of one cluster with the worst data set; networks may
-have faults, and users may not follow the protocol.
+The clusters are the scenario's own, or copies of one cluster with the worst data set. Networks may have faults, and
+users may depart from the protocol.
 """
 
 import math
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.cluster_account import ClusterAccount
-from p2p_sim.audit.exchange_targets import ExchangeTargets, copies, own_users
-from p2p_sim.audit.one_run import TYPE_ONE, OneRunAudit, audited
+from p2p_sim.audit.exchange_targets import ClusterTargets, copies, own_users
+from p2p_sim.audit.one_run import TYPE_ONE, Floats, OneRunAudit, perform_audit
 from p2p_sim.audit.scores import LARGEST_TABLE, MOST_TABLES, ClusterAttack, LikelihoodRatio
 from p2p_sim.base import InputError, one_thread
 from p2p_sim.exchange import NOBODY
@@ -23,10 +23,10 @@ from p2p_sim.privacy import PrivacyBound, tradeoff
 from p2p_sim.privacy.audit_statistics import LARGEST_VIEW, CountViews, OneRunPlan, smallest_refused
 from p2p_sim.privacy.exchange import LabelExchange, MajorityCluster, MajorityExchange, MajorityKernel, lemma9_stated
 from p2p_sim.replicate import Replicate, streams
+from p2p_sim.scenario import Scenario
 
-Floats = NDArray[np.float64]
 _LOOKS = 65
-"""Data sets among which the worst is looked for, where users submit majorities."""
+"""Data sets among which the worst is chosen if users submit majorities."""
 
 
 def audit_exchange(
@@ -40,90 +40,109 @@ def audit_exchange(
     """Attack a scenario's exchange at its own size.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: targets, at least.
-        cluster_size: n of copies of one cluster, the worst data set, in place of the scenario's own users.
-        claimed_flip_prob: the α whose curve is held against the attack; None: the scenario's.
-        closely: let the classifier see every submission and its time, of copies of a cluster on the event engine.
+        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        cluster_size: n of copies of one cluster with the worst data set; None: the scenario's own clusters.
+        claimed_flip_prob: the flip probability α whose certified δ is tested; None: the scenario's.
+        closely: whether a classifier learns from every submission and its time, which needs the event engine.
 
     Raises:
-        InputError: there is nothing to attack, or no figure is known.
+        InputError: the exchange cannot be attacked, or nothing is certified of it.
     """
     scenario = case.scenario
     with one_thread():
-        # The exchange with the claimed noise, and the bounds of it.
+        # The exchange with the claimed noise, and what is certified of it.
         people = None if cluster_size is not None else people_of(case)
         sizes = np.array([cluster_size]) if people is None else people.cluster_sizes
-        targets = replace(_targets(case, people, sizes, claimed_flip_prob), looks_closely=closely)
-        noise = targets.claimed or targets.noise
-        claimed = replace(targets.mechanism, randomizer=noise)
+        mechanism = _deployed_exchange(case, sizes)
+        noise = flipped_labels(mechanism.randomizer, "an audit")
+        noise = noise if claimed_flip_prob is None else RandomizedResponse(claimed_flip_prob)
+        claimed = replace(mechanism, randomizer=noise)
         situation = claimed.situation(scenario.situation(2))
         numbers = int(sizes.min()), noise.flip_prob, claimed.sampling_rate, scenario.privacy.delta
         stated = lemma9_stated(*numbers, situation)
         account = ClusterCurves(claimed, sizes, scenario.privacy.delta, engine=claimed.engine, paper=stated)
         few = people is None or len(sizes) <= MOST_TABLES
+        rounds = copies(worst_labels(mechanism, int(sizes[0]))) if people is None else own_users(people)
+        certified = noise if _may_fail(scenario) else None
+        targets = ClusterTargets(case, mechanism, rounds, looks_closely=closely, certified=certified)
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
-    return audited(scenario, attack, account, trials=trials)
+    return perform_audit(scenario, attack, account, trials=trials)
 
 
 def people_of(case: Replicate) -> People:
-    """The users of the scenario's first replicate; they are not held where that can be helped."""
+    """The users of the scenario's first replicate, drawn shard by shard where that is possible.
+
+    Raises:
+        InputError: labels have more than two classes.
+    """
     scenario = case.scenario
     if streams(scenario):
-        # What `streams` means: synthetic users in given clusters.
+        # Such scenarios have synthetic users in given clusters.
         source, clusters = cast(SyntheticConfig, scenario.population), cast(GivenClusters, scenario.clusters)
-        return draw_people(source, clusters, case.streams)
-    return case.people()
-
-
-def _targets(
-    case: Replicate, people: People | None, sizes: NDArray[np.int64], claimed: float | None
-) -> ExchangeTargets:
-    """The targets of an audit: users of the scenario, or of copies of one cluster with labels of the worst data set."""
-    scenario = case.scenario
-    if people is not None and people.num_classes > 2:
+        people: People = draw_people(source, clusters, case.streams)
+    else:
+        people = case.people()
+    if people.num_classes > 2:
         raise InputError(
             f"population: has {people.num_classes} classes; an audit needs two, or --cluster-size to audit the "
             "exchange of binary labels"
         )
+    return people
+
+
+def _may_fail(scenario: Scenario) -> bool:
+    """Whether networks may have faults, or users may depart from the protocol."""
+    return not scenario.network.ideal or scenario.adversaries != NOBODY
+
+
+def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchangeMechanism:
+    """The exchange that a scenario deploys in binary clusters of these sizes, without a correction of the labels' bias.
+
+    Raises:
+        InputError: the exchange cannot be attacked.
+    """
+    scenario = case.scenario
     if scenario.adversaries.coalition.users:
         raise InputError("adversaries.coalition.users: an audit draws its own users; take a share")
-    delta, engine = scenario.privacy.delta, scenario.engine
-    built = exchange_of(
-        scenario.mechanism.deployed(Setup(sizes, 2, delta, engine, scenario.adversaries)), "an audit", True
-    )
-    noise = flipped_labels(built.randomizer, "an audit")
-    realised = not scenario.network.ideal or scenario.adversaries != NOBODY
-    if realised:
+    setup = Setup(sizes, 2, scenario.privacy.delta, scenario.engine, scenario.adversaries)
+    built = exchange_of(scenario.mechanism.deployed(setup), "an audit", True)
+    if _may_fail(scenario):
         exchange_of(built, "an audit of a network with faults or adversaries")
-    claims = None if claimed is None else RandomizedResponse(claimed)
-    if people is None:
-        # Copies with as many ones among the others as let a label stand out most; in large clusters with none.
-        labels = np.zeros(int(sizes[0]), dtype=np.uint8)
-        if built.asking.several:
-            exchange = MajorityExchange(labels.size, noise.flip_prob, built.sampling_rate, built.asking.shares)
-            labels[1 : 1 + _outstanding(exchange)] = 1
-        elif labels.size <= LARGEST_VIEW:
-            laws = CountViews(LabelExchange(labels.size, noise.flip_prob, built.sampling_rate)).laws
-            labels[1 : 1 + int(np.argmax([law.deltas(0.0).max() for law in laws]))] = 1
-        rounds = copies(labels)
-    else:
-        rounds = own_users(people)
-    return ExchangeTargets(case, replace(built, debias=False), rounds, realised=realised, claimed=claims)
+    return replace(built, debias=False)
+
+
+def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uint8]:
+    """Labels (n,) of a cluster in which a user's label is revealed most, by the number of ones among the other users.
+
+    Clusters with more users than views are tabulated for have no ones, unless users submit majorities.
+    """
+    labels, alpha = np.zeros(size, dtype=np.uint8), flipped_labels(mechanism.randomizer, "an audit").flip_prob
+    if mechanism.asking.several:
+        exchange = MajorityExchange(size, alpha, mechanism.sampling_rate, mechanism.asking.shares)
+        labels[1 : 1 + _outstanding(exchange)] = 1
+    elif size <= LARGEST_VIEW:
+        laws = CountViews(LabelExchange(size, alpha, mechanism.sampling_rate)).laws
+        labels[1 : 1 + int(np.argmax([law.deltas(0.0).max() for law in laws]))] = 1
+    return labels
 
 
 def _outstanding(exchange: MajorityExchange) -> int:
-    """With how many ones among the others a label stands out most, about, where users submit majorities."""
+    """About the number of ones among the other users that reveals most of a label if users submit majorities."""
     setting = cast(MajorityCluster, exchange.setting)
     half: list[int] = np.unique(np.linspace(0, (exchange.cluster_size - 1) // 2, _LOOKS).astype(int)).tolist()
     return min(half, key=lambda ones: sum(setting.variances(ones)))
 
 
-def exchange_attack(targets: ExchangeTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
-    """The attack on an exchange, prepared; tabulated: whether clusters are so few and small that laws are tabulated."""
-    asking, rate = targets.mechanism.asking, targets.mechanism.sampling_rate
+def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
+    """The attack on an exchange, with a classifier that has learned.
+
+    tabulated: whether laws are tabulated, as clusters are few and small. trials, seed: as in `ClusterAttack.prepared`.
+    """
+    mechanism = exchange_of(targets.mechanism, "an audit", True)
+    asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
     kernel = MajorityKernel(asking.shares) if asking.several else None
-    ratio = LikelihoodRatio(targets.noise.flip_prob, rate, tabulated, kernel)
-    return ClusterAttack.prepared(targets, ratio, tabulated and not targets.realised, trials, seed)
+    ratio = LikelihoodRatio(alpha, mechanism.sampling_rate, tabulated, kernel)
+    return ClusterAttack.prepared(targets, ratio, tabulated and targets.certified is None, trials, seed)
 
 
 @dataclass(frozen=True)
@@ -147,26 +166,24 @@ class ClusterCurves(ClusterAccount):
         return {"flip_prob": self.noise, "sampling_rate": self.mechanism.sampling_rate, **peers}
 
     def weaker(self, size: int, noise: float) -> LabelExchange | MajorityExchange:
-        """The accountant of an exchange of this size with another α."""
+        """The accountant of an exchange in a cluster of this size with the flip probability `noise`."""
         rate, asking = self.mechanism.sampling_rate, self.mechanism.asking
-        return (
-            MajorityExchange(size, noise, rate, asking.shares) if asking.several else LabelExchange(size, noise, rate)
-        )
+        if asking.several:
+            return MajorityExchange(size, noise, rate, asking.shares)
+        return LabelExchange(size, noise, rate)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement for the smallest cluster, which holds for all: revealing users' bits turns a larger exchange
-        into a smaller one.
+        """The statement about the smallest cluster, which holds for all: a larger exchange whose users partly reveal
+        their bits is a smaller exchange.
 
-        Revealed bits change a majority, so that of majorities it is the statement for the cluster where ε is largest.
+        If users submit majorities, which revealed bits change, the statement is about the cluster with the largest ε.
         """
         sizes = np.unique(self.sizes) if self.mechanism.asking.several else self.sizes.min(keepdims=True)
         bounds = [self.accountant(int(size)).epsilon(delta) for size in sizes]
         return max(bounds, key=lambda bound: bound.epsilon_upper)
 
     def curves(self) -> dict[str, Floats]:
-        """Trade-off curves of a cluster of median size, by name: the exact one without faults, and the paper's where it
-        applies.
-        """
+        """Trade-off curves of a cluster of median size, by name: the exact one without faults, and the paper's."""
         n = self.middle
         curves = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
         if self.mechanism.asking.several:
@@ -179,7 +196,7 @@ class ClusterCurves(ClusterAccount):
         return curves
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest α whose certified δ is below what the attack proves, at one ε or more; None if there is none."""
+        """The smallest α whose certified δ is below what the attack proves, at one ε or more; None if no α is."""
         epsilons = [event.epsilon for event in plan.deltas]
         if not (attacked > 0.0).any():
             return None

@@ -1,8 +1,8 @@
-"""Targets of an audit in one run, one in each cluster: whose label is a fair coin, and what the learner sees of them.
+"""Targets of an audit in one run, one in each cluster, whose labels are fair coins, and what the learner sees of them.
 
-In each cluster the first user is the target; everybody else's label is known to the attacker. The clusters are either
-copies of one cluster, or those of a scenario's own users, run again with fresh noise until there are enough targets.
-With more than two classes a coin is between two of them, the low and the high one.
+In each cluster the first user is the target; the attacker knows the labels of all other users. The clusters are copies
+of one cluster, or those of a scenario's own users, run again with fresh noise until there are enough targets. A coin
+chooses between two classes, the low and the high one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,31 +13,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.local_attack import BINARY, ClassPair, scores_of
+from p2p_sim.audit.one_run import SHARDS, Floats
 from p2p_sim.base import BLOCK, Streams
-from p2p_sim.exchange import NetworkRecord
 from p2p_sim.mechanisms import (
     Deployment,
-    LabelExchangeMechanism,
     Outcome,
     RandomizedResponse,
-    flipped_labels,
     target_deltas,
 )
 from p2p_sim.network import Network
 from p2p_sim.population import DrawnPeople, People, Population, Shard
 from p2p_sim.replicate import Replicate
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-SHARDS = 4
-"""Shards of copies that are run at a time, which bounds the memory."""
 
 
 class Round(NamedTuple):
-    """Users of one run of an audit, one target in each cluster.
+    """The users of one run of an audit, in C clusters with one target in each.
 
-    people: without coins. part: the shards of them that are run; None: all. offsets: (C + 1,), where their clusters
-    begin and end. holders: (2, C) how many users of each cluster but its first hold a coin's high and low class.
+    people: before coins replace the targets' labels. part: the first of their shards that is run, and the end of the
+    range; None: all shards are run. offsets: (C + 1,) where the clusters begin and end. holders: (2, C) how many users
+    of each cluster, without its target, hold the high class, and how many hold the low class.
     """
 
     people: People
@@ -48,14 +44,15 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """What the learner sees of some targets, one in each cluster; every array has an entry for each target, (c,).
+    """What the learner sees of c targets, one in each cluster; arrays without a shape are (c,).
 
-    labels: the coins. sizes, ones, zeros: n, and how many of the others hold the high and the low class. sent,
-    sent_ones, sent_zeros: submissions of the cluster, and those of the high and the low class among them. own, after,
-    before: what the target, the user after her and the last one of the cluster submitted: 0 nothing, 1 the low class, 2
-    the high one, 3 another one. times: (c, 4) of the order of arrival; None where it is not looked at. raw: (c, F) what
-    each user of the cluster submitted, and when (`raw_view`); None where it is not looked at. claims: (J,) sums of the
-    certified δ(ε) of the targets in the realised networks; None where all went well.
+    labels: the coins. sizes: n of the clusters. ones, zeros: how many users besides the target hold the high class, and
+    the low class. sent, sent_ones, sent_zeros: how many users of the cluster submitted, how many of them the high
+    class, and the low class. own, after, before: the state of the target, of the user after her, and of the cluster's
+    last user: 0 if the user submitted nothing, 1 the low class, 2 the high class, 3 another class. times: (c, 4)
+    features of the order of arrival (`_order`); None where it is not looked at. claims: (J,) sums over the targets of
+    the certified δ at each ε; None if they do not depend on the run. raw: (c, 3n) what each user of the cluster
+    submitted, and when (`raw_view`); None where it is not looked at.
     """
 
     labels: NDArray[np.bool_]
@@ -74,7 +71,7 @@ class Batch:
 
     @property
     def features(self) -> NDArray[np.float32]:
-        """Features (c, F) that a classifier learns from, besides other scores; the raw view comes last."""
+        """Features (c, F) from which a classifier learns; the raw view comes last."""
         states = [submitted == state for submitted in (self.own, self.after, self.before) for state in (1, 2)]
         some = np.maximum(self.sent, 1)
         shares = [self.sent / self.sizes, self.sent_ones / some, self.ones / self.sizes, self.sizes]
@@ -86,7 +83,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class CoinedPeople(DrawnPeople):
-    """Users who are drawn shard by shard, with a coin as the label of each cluster's first user, (C,)."""
+    """Users who are drawn shard by shard, where `coins` (C,) are the labels of the clusters' first users."""
 
     coins: NDArray[np.uint8] = field(kw_only=True)
 
@@ -101,9 +98,10 @@ class CoinedPeople(DrawnPeople):
 class ClusterTargets:
     """The source of an audit's targets: one in each cluster, whose label is a coin.
 
-    case: the scenario; its network carries the messages, if there are any. mechanism: what is attacked; a label counts
-    as the class for which it speaks. rounds: gives the users of the replicates 0, 1, ... of the audit. pair: classes of
-    a coin. looks_closely: whether the raw view is looked at, in clusters of one size.
+    case: the scenario, whose network carries messages. mechanism: what is attacked. rounds: the users of further runs,
+    for a number of targets that are still needed. pair: the classes between which a coin chooses. looks_closely:
+    whether batches have the raw view, for which all clusters must have one size. certified: the noise for which δ is
+    certified in the networks as they turn out; None: the certified δ does not depend on the run.
     """
 
     case: Replicate
@@ -111,24 +109,20 @@ class ClusterTargets:
     rounds: Callable[[int], Iterator[Round]]
     pair: ClassPair = BINARY
     looks_closely: bool = False
-
-    def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
-        """Sums over the targets of the certified δ at each ε, (J,); None where they do not depend on the run."""
-        return None
+    certified: RandomizedResponse | None = None
 
     def batches(self, trials: int, seed: int, epsilons: Sequence[float] = ()) -> Iterator[Batch]:
         """At least `trials` targets, batch by batch.
 
         Args:
-            seed: root seed. epsilons: (J,) at which certified δ are summed, if networks may fail.
+            seed: root seed. epsilons: (J,) values of ε at which certified δ are summed, if they depend on the run.
         """
         total, replicate = 0, 0
         while total < trials:
             for users in self.rounds(trials - total):
                 streams, clusters = Streams(seed, replicate), len(users.offsets) - 1
                 coins = streams.generator("audit-coin", users.part[0] if users.part else 0).random(clusters) < 0.5
-                labels = np.where(coins, self.pair.high, self.pair.low).astype(np.uint8)
-                people = _coined(users.people, users.offsets, labels)
+                people = _coined(users.people, users.offsets, self.pair.labels(coins))
                 network = Network.open(self.case.scenario.network, people, streams, self.case.places)
                 held = cast(Population, people)  # an exchange's users may be drawn shard by shard instead
                 yield self._batch(self.mechanism.release_on(network, held, part=users.part), users, coins, epsilons)
@@ -138,14 +132,17 @@ class ClusterTargets:
         """What the learner sees of the targets of a round with these coins (C,)."""
         offsets, start, clusters = users.offsets, int(users.offsets[0]), len(coins)
         release, sizes = outcome.labels, np.diff(offsets)
-        # What each user submitted: 0 nothing, 1 the low class, 2 the high one, 3 another one.
+        # What each user submitted: 0 nothing, 1 the low class, 2 the high class, 3 another class.
         user = release.user.astype(np.int64) - start
         sent = np.zeros(int(offsets[-1]) - start, dtype=np.int8)
         speaks = scores_of(release, *self.pair)
         sent[user] = np.where(speaks > 0.0, 2, np.where(speaks < 0.0, 1, 3))
         bounds, ends = offsets[:-1] - start, offsets[1:] - start - 1
-        # Times are looked at unless the certified bound is one of a learner who does not see them.
+        # Times are looked at unless the certified bound is about a learner who does not see them.
         facts, times, raw = outcome.realised or (), None, None
+        claims: Floats | None = None
+        if epsilons and self.certified is not None:
+            claims = target_deltas(facts, self.certified, epsilons).sum(axis=0)
         arrival = None if any(fact.times_tell for fact in facts) else outcome.arrival_s
         if arrival is not None:
             cluster = np.repeat(np.arange(clusters), sizes)[user]
@@ -163,32 +160,9 @@ class ClusterTargets:
             after=sent[bounds + np.minimum(1, sizes - 1)].astype(np.int64),
             before=sent[ends].astype(np.int64),
             times=times,
-            claims=self.claims(facts, epsilons) if epsilons else None,
+            claims=claims,
             raw=raw,
         )
-
-
-@dataclass(frozen=True)
-class ExchangeTargets(ClusterTargets):
-    """Targets of the label exchange, on either engine.
-
-    realised: whether the certified δ depends on the network as it turned out. claimed: the noise it is claimed for.
-    """
-
-    mechanism: LabelExchangeMechanism
-    realised: bool = False
-    claimed: RandomizedResponse | None = None
-
-    @property
-    def noise(self) -> RandomizedResponse:
-        """The noise of the messages."""
-        return flipped_labels(self.mechanism.randomizer, "an audit")
-
-    def claims(self, facts: Sequence[NetworkRecord], epsilons: Sequence[float]) -> Floats | None:
-        if not self.realised:
-            return None
-        noise = self.claimed or self.noise
-        return np.asarray(target_deltas(facts, noise, epsilons).sum(axis=0))
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
@@ -207,7 +181,7 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 
 
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
-    """Rounds of the users of a scenario's first replicate, the first of each cluster being a target."""
+    """Rounds of the users of a scenario's first replicate; the first user of each cluster is a target."""
 
     def rounds(missing: int) -> Iterator[Round]:
         if isinstance(people, Population):
@@ -225,19 +199,19 @@ def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Itera
 
 
 def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
-    """How many users of each cluster but its first hold the pair's high and low class, (2, C)."""
+    """How many users of each cluster, without its first, hold the pair's high class, and its low class: (2, C)."""
     first = offsets[:-1] - offsets[0]
     held = np.stack([labels == pair.high, labels == pair.low])
     return np.asarray(np.add.reduceat(held, first, axis=1, dtype=np.int64) - held[:, first])
 
 
 def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
-    """The people with a coin in place of the label of each cluster's first user."""
+    """The people, where coins (C,) replace the labels of the first users of C clusters with these offsets (C + 1,)."""
     if isinstance(people, Population):
         labels = people.labels.copy()
         labels[offsets[:-1]] = coins
         return replace(people, labels=labels)
-    drawn = cast(DrawnPeople, people)  # users who are not held are drawn
+    drawn = cast(DrawnPeople, people)  # people who are no population are drawn shard by shard
     every = np.zeros(len(drawn.cluster_offsets) - 1, dtype=np.uint8)
     first = int(np.searchsorted(drawn.cluster_offsets, offsets[0]))
     every[first : first + len(coins)] = coins
@@ -245,17 +219,19 @@ def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
 
 
 def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats, clusters: int) -> Floats:
-    """For each cluster, (clusters, 4), what the order of arrival says; -1 where there is nothing.
+    """Features (clusters, 4) of the order of arrival; -1 where a cluster has no such submissions.
 
-    These are: when the target's submission comes, as a share of the places; whether the first and the last to come is a
-    one; and how much later ones come than zeros on average.
+    A submission's rank is its position in the order of its cluster's submissions, as a share of their number. The
+    features are: the rank of the target's submission; whether the first submission is a one; whether the last one is;
+    the mean rank of ones less that of zeros.
 
     Args:
-        cluster, member, high, arrival: (m,) of each submission; member 0 of a cluster is the target.
+        cluster, member, high, arrival: (m,) for each submission the cluster, the number of the user in it (0 is the
+            target), whether it is a one, and when it arrived.
     """
     order = np.lexsort((arrival, cluster))
     cluster, member, ones = cluster[order], member[order], high[order]
-    # When each submission comes, as a share of its cluster's.
+    # The rank of each submission in its cluster.
     counts = np.bincount(cluster, minlength=clusters)
     ends = np.cumsum(counts)
     rank = (np.arange(cluster.size) - (ends - counts)[cluster] + 0.5) / counts[cluster]
@@ -264,7 +240,7 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
     features[cluster[target], 0] = rank[target]
     some = counts > 0
     features[some, 1], features[some, 2] = ones[(ends - counts)[some]], ones[ends[some] - 1]
-    # The mean rank of ones less that of zeros, where there are both.
+    # The mean rank of ones less that of zeros, where a cluster has both.
     many = np.bincount(cluster, weights=ones, minlength=clusters)
     late = np.bincount(cluster, weights=rank * ones, minlength=clusters) / np.maximum(many, 1.0)
     early = np.bincount(cluster, weights=rank * ~ones, minlength=clusters) / np.maximum(counts - many, 1.0)
@@ -274,13 +250,12 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
 
 
 def raw_view(sent: NDArray[np.int8], user: Ints, arrival: Floats) -> Floats:
-    """All that the learner sees of each cluster (c, 3n): what each user submitted, when, and all times in order.
+    """All that the learner sees of c clusters, (c, 3n): the users' states, their times, and the cluster's times sorted.
+
+    Times of users who submitted nothing are -1.
 
     Args:
-        sent: (c, n) states. user: (m,) who submitted, from 0. arrival: (m,) when it came, seconds.
-
-    Returns:
-        Times are -1 where nothing came.
+        sent: (c, n) states, as in `Batch`. user: (m,) who submitted, from 0. arrival: (m,) times of arrival, seconds.
     """
     flat = np.full(sent.size, np.inf)
     flat[user] = arrival

@@ -1,37 +1,49 @@
-"""An attack on an exchange over a network with faults, held against the certified bound of the realised networks.
+"""Attacks on small clusters in two worlds, view by view, and the audit of an exchange over a network with faults.
 
-As in `audit`, a population of many copies of one small cluster is as many independent trials, in two worlds that differ
-in the label of each cluster's first user. What the learner sees of a cluster is her submission (none, 0 or 1), and how
-many others submitted, with how many ones. Which views are evidence is learnt from a pilot run with a seed of its own;
-then the event is fixed, and its frequencies in fresh trials bound δ(ε) from below.
+Many copies of one small cluster are as many independent trials. They run in two worlds, which differ in the label of
+each cluster's first user, the target. A view of the learner is what the target submitted (nothing, 0 or 1), how many
+other users of the cluster submitted, and how many of these submitted a one. A pilot run with a seed of its own teaches
+which views are evidence of a label. Then this event is fixed, and its frequencies in fresh trials bound δ(ε) from
+below.
 
-The certified δ(ε) is conditional on the realised network, cluster by cluster. Who is online, what is lost and who
-submits do not depend on labels, so the δ(ε) that the attack is about is at most its mean over networks; the mean over
-the trials' networks estimates that, with an empirical Bernstein bound (Maurer and Pontil 2009) on its error.
+With faults, the certified δ(ε) is conditional on the realised network of each cluster. Who is online, what is lost and
+who submits do not depend on labels. So the δ(ε) that the attack bounds is at most the mean over networks of the
+certified δ(ε). The mean over the trials' networks estimates this mean, with an empirical Bernstein bound of the error
+(Maurer and Pontil 2009).
 """
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from p2p_sim.audit.one_run import PILOT_SEED, SHARDS, Floats
 from p2p_sim.base import BLOCK, InputError, Streams, one_thread
-from p2p_sim.exchange import REPLY, REQUEST, SUBMISSION, Messages
-from p2p_sim.mechanisms import LabelExchangeMechanism, LabelRelease, Setup, exchange_of, flipped_labels, target_deltas
+from p2p_sim.exchange import REPLY, REQUEST, SUBMISSION, Messages, Transcript
+from p2p_sim.mechanisms import (
+    Deployment,
+    RandomizedResponse,
+    Setup,
+    exchange_of,
+    flipped_labels,
+    target_deltas,
+)
+from p2p_sim.network import NetworkConfig
 from p2p_sim.population import Population
 from p2p_sim.privacy import local_delta, local_epsilon
 from p2p_sim.privacy.audit_statistics import (
     ERROR,
+    AttackPlan,
     CoalitionViews,
     LearnerViews,
+    Views,
     delta_lower,
     evidence,
     plan,
-    split_cells,
 )
 from p2p_sim.privacy.exchange import LabelExchange
 from p2p_sim.replicate import Replicate
@@ -39,9 +51,9 @@ from p2p_sim.scenario import Scenario
 
 Counts = NDArray[np.int64]
 Sent = NDArray[np.int8]
-"""(clusters, n): 0 where a user submitted nothing, 1 for a zero, 2 for a one."""
-SHARDS = 4
-"""Shards run at a time, which bounds the memory."""
+"""What each user of each cluster submitted, (clusters, n): 0 nothing, 1 a zero, 2 a one."""
+PILOT = 0.5
+"""Trials of the pilot run, as a share of the trials that count."""
 
 
 class Copies(NamedTuple):
@@ -52,8 +64,9 @@ class Copies(NamedTuple):
 
 
 def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies]:
-    """Runs of many copies of a cluster with these labels (n,), some shards at a time; each label of user 0 has its own
-    streams.
+    """Copies of a cluster with these labels (n,), as many as `trials`, for runs of some shards each.
+
+    Runs in which user 0 has the label 0 have other streams than runs in which her label is 1.
     """
     together = SHARDS * (BLOCK // labels.size)
     for batch, start in enumerate(range(0, trials, together)):
@@ -64,30 +77,24 @@ def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies
 
 
 def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_size: int, clusters: int) -> Sent:
-    """What each user of each cluster submitted, (clusters, n): 0 nothing, 1 a zero, 2 a one."""
+    """What each user submitted, if the submissions (m,) of these users have these labels."""
     sent = np.zeros(clusters * cluster_size, dtype=np.int8)
     sent[users] = 1 + labels.astype(np.int8)
     return sent.reshape(clusters, cluster_size)
 
 
 def target_cells(sent: Sent) -> Counts:
-    """The cell (clusters,) of `view_laws.split` that each cluster's submissions make; user 0 is the target."""
+    """The number of the learner's view of each cluster, (clusters,): a cell of `view_laws.split_cells`."""
     n, others = sent.shape[1], sent[:, 1:]
     submissions, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
     return np.asarray((sent[:, 0].astype(np.int64) * n + submissions) * n + ones)
 
 
-def learner_cells(release: LabelRelease, cluster_size: int, clusters: int) -> Counts:
-    """The view of each cluster (clusters,) as a number: the target's submission beside the others', as in
-    `target_cells`.
-    """
-    return target_cells(sent_of(release.user, release.payload, cluster_size, clusters))
-
-
 def coalition_cells(messages: Messages, views: CoalitionViews, population: Population) -> Counts:
-    """The cell of `CoalitionViews` that each cluster's messages make, as its members and the learner saw them: (C,).
+    """The number of the coalition's view of each cluster, (C,): a cell of `CoalitionViews`.
 
-    Members are the users 1 to c of each cluster; of the others' true labels the coalition is taken to know all.
+    messages: those that the members, the users 1 to c of each cluster, or the learner saw. The coalition also knows the
+    true labels of all users but the target.
     """
     n, c = views.cluster_size, views.members
     shape = (population.num_users // n, n)
@@ -95,16 +102,16 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     peer = messages.receiver % n
     from_member = (user >= 1) & (user <= c)
     to_member = (peer >= 1) & (peer <= c) & (messages.receiver >= 0)
-    # What members fetched from others: her bit, -1 where nobody did.
+    # The noisy bit of each user from whom a member fetched; -1 for all other users.
     bit = np.full(shape, -1, dtype=np.int8)
     got = (messages.kind == REPLY) & to_member & ~from_member
     bit[cluster[got], user[got]] = messages.label[got]
-    # Submissions of those who did not fetch from a member; the others' tell nothing.
+    # Submissions of users who did not fetch from a member; all other submissions reveal nothing more.
     submitted, rows = messages.kind == SUBMISSION, (messages.kind == REQUEST) & to_member
     sent = sent_of(messages.sender[submitted], messages.label[submitted], n, shape[0])
     sent[cluster[rows], user[rows]] = 0
     cells = target_cells(np.delete(sent, np.s_[1 : 1 + c], axis=1))
-    # How many bits of holders of 0 and of 1 are known, and how many of them are ones.
+    # How many bits of holders of 0, and of 1, the members know, and how many of these bits are ones.
     target, fetched = bit[:, 0], bit[:, 1:] >= 0
     truth = population.labels.reshape(shape)[:, 1:]
     f0, f1 = (fetched & (truth == 0)).sum(axis=1), (fetched & (truth == 1)).sum(axis=1)
@@ -112,20 +119,89 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
     return np.where(target >= 0, target, pattern + cells).astype(np.int64)
 
 
-PILOT = 0.5
-"""Trials of the pilot run, as a share of the others."""
-PILOT_SEED = 7_919
-"""Added to the root seed for a pilot run."""
+def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
+    """Labels (n,) of the attacked cluster: the target's, then the members' zeros, then `ones` ones, then zeros."""
+    labels = np.zeros(views.cluster_size, dtype=np.uint8)
+    labels[0] = label
+    labels[1 + views.members :][:ones] = 1
+    return labels
+
+
+class World(NamedTuple):
+    """What happened in the trials of one world.
+
+    views: (J,) how often each view occurred. deltas: (trials,) the certified δ(ε) of each trial's network; empty if it
+    was not computed.
+    """
+
+    views: Counts
+    deltas: Floats
+
+
+def run_world(
+    attack: AttackPlan,
+    mechanism: Deployment,
+    network: NetworkConfig,
+    seed: int,
+    label: int,
+    *,
+    places: tuple[Path, ...] = (),
+    noise: RandomizedResponse | None = None,
+) -> World:
+    """Run the trials of an attack in the world in which each target holds `label`.
+
+    Args:
+        attack: has the observer, the data set, ε and the number of trials. mechanism: what is attacked.
+        network: carries the messages; `places`: directories that hold its files. seed: root seed.
+        noise: the noise for which δ(ε) of the realised networks is certified; None: it is not computed.
+    """
+    views, counts, deltas = attack.views, np.zeros(attack.law.a.size, dtype=np.int64), [np.zeros(0)]
+    for people, streams in copies(cluster_labels(views, attack.ones, label), attack.trials, seed):
+        outcome = mechanism.run(people, network, streams, views.members > 0, places=places)
+        if isinstance(views, CoalitionViews):
+            members = np.add.outer(people.cluster_offsets[:-1], np.arange(1, 1 + views.members)).ravel()
+            messages = cast(Transcript, outcome.transcript).view("coalition", members.tolist())
+            cells = coalition_cells(messages, views, people)
+        else:
+            release, clusters = outcome.labels, len(people.cluster_offsets) - 1
+            cells = target_cells(sent_of(release.user, release.payload, views.cluster_size, clusters))
+        counts += np.bincount(cells, minlength=counts.size)
+        if noise is not None and outcome.realised is not None:
+            deltas.append(target_deltas(outcome.realised, noise, [attack.epsilon])[:, 0])
+    return World(counts, np.concatenate(deltas))
+
+
+class WorldCounts(NamedTuple):
+    """How often each view occurred with the target's label 0 and with 1, (2, J), in a pilot and in trials that count.
+
+    deltas: (2 · trials,) the certified δ(ε) of each trial's network; empty if it was not computed.
+    """
+
+    pilot: Counts
+    trials: Counts
+    deltas: Floats
+
+
+def run_worlds(
+    attack: AttackPlan, mechanism: Deployment, case: Replicate, noise: RandomizedResponse | None = None
+) -> WorldCounts:
+    """Run an attack in both worlds, first as a pilot with a seed of its own; `noise` as in `run_world`."""
+    network, seed, places = case.scenario.network, case.scenario.seed, case.places
+    few = replace(attack, trials=max(int(PILOT * attack.trials), 1))
+    pilot = [run_world(few, mechanism, network, seed + PILOT_SEED, label, places=places).views for label in (0, 1)]
+    worlds = [run_world(attack, mechanism, network, seed, label, places=places, noise=noise) for label in (0, 1)]
+    counts, deltas = zip(*worlds, strict=True)
+    return WorldCounts(np.stack(pilot), np.stack(counts), np.concatenate(deltas))
 
 
 @dataclass(frozen=True)
 class RealisedAudit:
-    """What an attack achieved beside what is certified.
+    """A finished audit of an exchange over a network with faults.
 
-    scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; ones: m, holders of 1 among the others.
-    epsilon: ε of the test. delta_certified: upper bound of the mean of the certified δ(ε) over networks, at error
-    `error`; delta_mean: that mean over the trials. delta_lower_confidence: what the attack proves at error `error`.
-    delta_local: δ(ε) of the noise alone. trials: clusters simulated in each world, the pilot's left out.
+    scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. ones: how many users besides the target hold 1.
+    epsilon: ε of the test. delta_certified: upper bound, at error `error`, of the mean over networks of the certified
+    δ(ε). delta_mean: its mean over the trials. delta_lower_confidence: the lower bound that the attack proves at error
+    `error`. delta_local: δ(ε) of the noise alone. trials: clusters simulated in each world, without the pilot.
     """
 
     scenario: str
@@ -155,14 +231,17 @@ def audit_realised(
     *,
     data_dir: Path | None = None,
 ) -> RealisedAudit:
-    """Attack a scenario's exchange as a learner who sees the set of submissions.
+    """Attack a scenario's exchange as a learner who sees who submits what.
 
     Args:
-        scenario: mechanism, network, adversaries, δ and seed; labels are binary.
+        scenario: has the mechanism, network, adversaries, δ and seed; labels are binary.
         cluster_size: n, 2 to 30.
-        trials: clusters simulated in each of the two worlds, besides the pilot.
-        epsilon: ε at which δ is tested, at least 0 and below ε₀; None: a quarter of the ideal exchange's ε(δ = 1e-3).
+        trials: clusters simulated in each of the two worlds, without the pilot.
+        epsilon: ε at which δ is tested, at least 0 and below ε₀; None: a quarter of ε at δ = 1e-3 without faults.
         data_dir: where data files are.
+
+    Raises:
+        InputError: ε is out of its range, or the mechanism or its adversaries cannot be attacked.
     """
     # The mechanism, and the worst data set of the exchange without faults.
     sizes = np.array([cluster_size], dtype=np.int64)
@@ -176,81 +255,36 @@ def audit_realised(
     tested = 0.25 * ideal.epsilon(1e-3).upper if epsilon is None else epsilon
     if not 0.0 <= tested < local_epsilon(alpha):
         raise InputError(f"--epsilon {tested:g}: must be at least 0 and below {local_epsilon(alpha):.4g}")
-    ones = plan(ideal, scenario.privacy.delta, trials, tested).ones
-    case, worlds = Replicate(scenario, 0, data_dir), np.zeros((2, cluster_size), dtype=np.uint8)
-    worlds[1, 0], worlds[:, 1 : 1 + ones] = 1, 1
-    # A pilot fixes the event for each label; its frequencies in both worlds of the run that counts bound δ from below.
+    attack = plan(ideal, scenario.privacy.delta, trials, tested)
     with one_thread():
-        few = max(int(PILOT * trials), 1)
-        runs = [_world(case, mechanism, labels, few, seed=scenario.seed + PILOT_SEED).views for labels in worlds]
-        pilot = np.stack(runs).astype(np.float64)
-        first, second = (
-            _world(case, mechanism, labels, trials, seed=scenario.seed, epsilon=tested) for labels in worlds
-        )
+        counts = run_worlds(attack, mechanism, Replicate(scenario, 0, data_dir), noise)
+    # The pilot fixes an event for each label; its frequencies in the trials that count bound δ from below.
+    events = [evidence(0.5 + counts.pilot.astype(np.float64), tested, label) for label in (0, 1)]
+    hits = [[int(counts.trials[world][event].sum()) for world in (i, 1 - i)] for i, event in enumerate(events)]
+    proved = max(delta_lower(own, opposite, trials, tested, ERROR / 2) for own, opposite in hits)
     # The certified δ, averaged over the networks of both worlds.
-    deltas = np.concatenate([first.deltas, second.deltas])
-    local = local_delta(alpha, tested).upper
-    mean = float(deltas.mean())
+    local, mean = local_delta(alpha, tested).upper, float(counts.deltas.mean())
     return RealisedAudit(
         scenario=scenario.name,
         cluster_size=cluster_size,
         flip_prob=alpha,
         sampling_rate=theta,
-        ones=ones,
+        ones=attack.ones,
         epsilon=tested,
-        delta_certified=min(local, mean + _doubt(deltas, local, ERROR)),
+        delta_certified=min(local, mean + bernstein_margin(counts.deltas, local, ERROR)),
         delta_mean=mean,
-        delta_lower_confidence=_proved(pilot, (first.views, second.views), tested, trials),
+        delta_lower_confidence=proved,
         delta_local=local,
         trials=trials,
         error=ERROR,
     )
 
 
-class World(NamedTuple):
-    """What happened in runs with one label of the target. views: (J,) how often each view occurred. deltas: (trials,)
-    the certified δ(ε) of each trial's network.
-    """
+def bernstein_margin(values: Floats, largest: float, error: float) -> float:
+    """By how much the mean of a law on [0, largest] exceeds the average of independent values (m,) at most.
 
-    views: Counts
-    deltas: NDArray[np.float64]
-
-
-def _world(
-    case: Replicate,
-    mechanism: LabelExchangeMechanism,
-    labels: NDArray[np.uint8],
-    trials: int,
-    *,
-    seed: int,
-    epsilon: float | None = None,
-) -> World:
-    """Run copies of a cluster with these labels, and count the views. epsilon: of the certified δ; None: it is not
-    computed.
-    """
-    noise, network = flipped_labels(mechanism.randomizer, "an audit"), case.scenario.network
-    n, views, deltas = labels.size, np.zeros(split_cells(labels.size), dtype=np.int64), [np.zeros(0)]
-    for people, streams in copies(labels, trials, seed):
-        outcome = mechanism.run(people, network, streams, places=case.places)
-        views += np.bincount(learner_cells(outcome.labels, n, people.num_users // n), minlength=views.size)
-        if epsilon is not None and outcome.realised is not None:
-            deltas.append(target_deltas(outcome.realised, noise, [epsilon])[:, 0])
-    return World(views, np.concatenate(deltas))
-
-
-def _proved(pilot: NDArray[np.float64], counts: tuple[Counts, Counts], epsilon: float, trials: int) -> float:
-    """The better lower bound of δ(ε), by the event for each label that a pilot suggests, from counts in both worlds."""
-    events = [evidence(pilot + 0.5, epsilon, label) for label in (0, 1)]
-    pairs = zip(events, counts, counts[::-1], strict=True)
-    hits = [(int(own[event].sum()), int(opposite[event].sum())) for event, own, opposite in pairs]
-    return max(delta_lower(*pair, trials, epsilon, ERROR / 2) for pair in hits)
-
-
-def _doubt(values: NDArray[np.float64], largest: float, error: float) -> float:
-    """By how much the mean of independent values in [0, largest] may exceed their average, but with probability
-    `error`.
-
-    It is sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), L = ln(2/error) (Maurer and Pontil 2009, Theorem 4).
+    The margin sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), L = ln(2/error), fails with probability at most `error`
+    (Maurer and Pontil 2009, Theorem 4).
     """
     log = math.log(2.0 / error)
     spread = math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size)

@@ -1,19 +1,14 @@
-"""Audits in one run of mechanisms without a model: every user's own message, and noisy counts of bags.
+"""Audits in one run of local mechanisms, whose users send messages of their own, and of noisy counts of bags.
 
-An audit in one run of mechanisms in which every user sends her own message: every user is a target.
+**Messages.** Every user is a target. Her label is a fair coin between the two most frequent classes, or between the two
+ends of a public grid of numbers. A message depends on its user's label, on her own noise and perhaps on earlier
+messages. So, given all messages, the coins are independent, and the probability of each depends on its user's message
+alone. A guess may look at all messages, and the tests of independent targets hold.
 
-Every user's label is a fair coin between the two most frequent classes, or between the two ends of a public grid of
-numbers. A message depends on its user's label, on her own noise and perhaps on earlier messages. So, given all
-messages, the coins are independent and each is as likely as its user's own message says: a guess may look at all
-messages, and the tests of independent targets hold.
-
-An audit in one run of noisy counts of bags: one user of each bag is a target, whose label is a fair coin.
-
-The attacker knows all other labels and who is counted, and subtracts them from the counts. Bags have noise of their
-own, so that the targets are independent.
+**Bags.** One user of each bag is a target, whose label is a fair coin. The attacker knows all other labels and who is
+counted, and subtracts the other labels from the counts. Bags have independent noise, so that targets are independent.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -21,11 +16,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited, together
-from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.audit.one_run import (
+    Account,
+    Floats,
+    OneRunAudit,
+    RepeatedTargets,
+    ScoredTargets,
+    claim_of,
+    join_targets,
+    perform_audit,
+)
+from p2p_sim.base import Streams
 from p2p_sim.mechanisms import (
     Aggregates,
     Bags,
+    Deployment,
     LabelRelease,
     LocalChannel,
     Outcome,
@@ -35,43 +40,40 @@ from p2p_sim.mechanisms import (
     one_hot,
 )
 from p2p_sim.population import Population, Shard
-from p2p_sim.privacy.rivals import LEAST_SCALE, NoisyCounts, vector_delta
-from p2p_sim.replicate import Replicate, prepare
+from p2p_sim.privacy.rivals import LEAST_SCALE, vector_delta
+from p2p_sim.replicate import Replicate
 
-Floats = NDArray[np.float64]
-_TINY = 1e-30
+TINY = 1e-30
+"""Probabilities below this one are taken as this one, so that logarithms are finite."""
 SCORED = ("hard", "bits", "soft", "signed")
-"""Kinds of labels that speak for one class against another."""
+"""Kinds of released labels that `scores_of` compares between two classes."""
 
 
 def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = None) -> OneRunAudit:
     """Attack a local mechanism.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: targets, at least.
-        mechanism: what is attacked, if it is not what the scenario claims.
+        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism is no local one.
     """
-    ready = prepare(case)
-    claimed = ready.mechanism
-    if not isinstance(claimed, LocalChannel):
-        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: users do not send messages of their own")
-    with one_thread():
-        people = ready.population
-        pair = frequent_pair(people) if people.values is None else ClassPair(0, people.num_classes - 1)
-        targets = LocalTargets(mechanism or claimed, case, people, pair)
-    return audited(case.scenario, targets, MessageCurve(claimed, people.cluster_sizes), trials=trials)
+    claimed, people = claim_of(case, "users do not send messages of their own", LocalChannel)  # type: ignore[type-abstract]
+    pair = frequent_pair(people) if people.values is None else ClassPair(0, people.num_classes - 1)
+    targets = LocalTargets(mechanism or claimed, case, people, pair)
+    return perform_audit(case.scenario, targets, MessageCurve(claimed, people.cluster_sizes), trials=trials)
 
 
 class ClassPair(NamedTuple):
-    """The low and the high class between which a coin chooses; users who hold them, or submit them, are counted as
-    zeros and ones.
-    """
+    """The two classes between which a coin chooses: `low` if the coin is 0, `high` if it is 1."""
 
     low: int
     high: int
+
+    def labels(self, coins: NDArray[np.bool_]) -> NDArray[np.uint8]:
+        """The labels (n,) that coins (n,) choose."""
+        return np.where(coins, self.high, self.low).astype(np.uint8)
 
 
 BINARY = ClassPair(0, 1)
@@ -83,21 +85,43 @@ def frequent_pair(people: Population) -> ClassPair:
     return ClassPair(*np.sort(np.argsort(-counts, kind="stable")[:2]).tolist())
 
 
-@dataclass(frozen=True)
-class LocalTargets(RepeatedTargets):
-    """All users as targets, run again with fresh coins and noise until there are enough. pair: classes of a coin."""
+class CoinedRun(NamedTuple):
+    """A run in which the users' labels are coins (n,)."""
 
-    mechanism: LocalChannel
+    coins: NDArray[np.bool_]
+    people: Population
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class AllUsers(RepeatedTargets):
+    """All users as targets, run again with fresh coins and noise until there are enough.
+
+    mechanism: what is attacked. case: the scenario. people: whose labels coins replace. pair: the classes between which
+    a coin chooses.
+    """
+
+    mechanism: Deployment
     case: Replicate
     people: Population
     pair: ClassPair
 
-    exact = (False,)
+    def coined_run(self, streams: Streams, record: bool = False, **changes: float) -> CoinedRun:
+        """One run. record: whether its messages are recorded. changes: settings that replace the network's."""
+        coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
+        people = replace(self.people, labels=self.pair.labels(coins))
+        network = self.case.scenario.network.model_copy(update=changes)
+        return CoinedRun(coins, people, self.mechanism.run(people, network, streams, record, places=self.case.places))
+
+
+@dataclass(frozen=True)
+class LocalTargets(AllUsers):
+    """All users as targets of a local mechanism, scored by their own messages."""
+
+    mechanism: LocalChannel
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
-        people = replace(self.people, labels=np.where(coins, self.pair.high, self.pair.low).astype(np.uint8))
-        outcome = self.mechanism.run(people, self.case.scenario.network, streams, places=self.case.places)
+        coins, people, outcome = self.coined_run(streams)
         score = np.zeros(people.num_users, dtype=np.float32)
         score[outcome.labels.user] = self._scores(outcome)
         return ScoredTargets(coins, score[None, :], people.num_users)
@@ -109,7 +133,7 @@ class LocalTargets(RepeatedTargets):
             return law.scores(outcome.labels.payload.astype(np.float64), *self.pair)
         if isinstance(self.mechanism.noise, Table):
             low, high = self.mechanism.noise.transition[self.pair, :][:, outcome.labels.payload]
-            return np.asarray(np.log(np.maximum(high, _TINY)) - np.log(np.maximum(low, _TINY)))
+            return np.asarray(np.log(np.maximum(high, TINY)) - np.log(np.maximum(low, TINY)))
         return scores_of(outcome.labels, *self.pair)
 
 
@@ -123,14 +147,15 @@ def scores_of(release: LabelRelease, low: int, high: int) -> Floats:
         return np.asarray(bits[:, high].astype(np.float64) - bits[:, low])
     pair = payload[:, (low, high)].astype(np.float64)
     if release.kind == "soft":
-        pair = np.log(np.maximum(pair, _TINY))
+        pair = np.log(np.maximum(pair, TINY))
     return np.asarray(pair[:, 1] - pair[:, 0])
 
 
 @dataclass(frozen=True)
 class MessageCurve(Account):
-    """What is certified of a message seen with its owner: its pure ε₀, and for one prior also what its randomizer knows
-    of δ(ε).
+    """What is certified of a message whose sender the observer knows: the pure ε₀ of the message.
+
+    Where one randomizer draws all messages, the δ(ε) of its noise holds too; the smaller δ counts.
     """
 
     mechanism: LocalChannel
@@ -138,84 +163,55 @@ class MessageCurve(Account):
     pure = "ε₀ of the message"
     clusters = None
 
-    @property
-    def largest(self) -> float:
-        """ε₀ of a message."""
-        return self.mechanism.accountant(self.mechanism.setup, 1).pure_epsilon
-
-    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε of randomised response between two labels whose ε₀ is `rise` times as large."""
-        return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
-
     def deltas(self, epsilons: Sequence[float]) -> Floats:
         pure, noise = self.reached(epsilons, 1.0), self.mechanism.noise
         if isinstance(self.mechanism, RRWithPriorConfig):
-            return pure  # a second stage's priors are other ones
+            return pure  # the second stage has priors of its own, and so another randomizer
         if isinstance(noise, VectorApproximation):
             return np.array([vector_delta(noise.bit_flip_prob, epsilon).upper for epsilon in epsilons])
         alone = np.array([noise.alone(epsilon).upper for epsilon in epsilons])
         return np.asarray(np.minimum(np.minimum(pure, alone), noise.total_variation))
 
 
-def pure_delta(pure: float, epsilon: float) -> float:
-    """The largest δ(ε) under a pure ε₀: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up.
-
-    >>> round(pure_delta(math.log(9.0), 0.0), 12)
-    0.8
-    """
-    if epsilon >= pure:
-        return 0.0
-    if math.isinf(pure):
-        return 1.0
-    return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
-
-
 def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None = None) -> OneRunAudit:
     """Attack a mechanism that releases noisy counts of bags.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: targets, at least.
-        mechanism: what is attacked, if it is not what the scenario claims.
+        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism releases no counts.
     """
-    ready = prepare(case)
-    claimed = ready.mechanism
-    if not isinstance(claimed, Aggregates):
-        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: releases no noisy counts of bags")
-    people = ready.population
-    with one_thread():
-        targets = BagTargets(mechanism or claimed, people, frequent_pair(people))
-    return audited(case.scenario, targets, CountsCurve(claimed, people.cluster_sizes), trials=trials)
+    claimed, people = claim_of(case, "releases no noisy counts of bags", Aggregates)  # type: ignore[type-abstract]
+    targets = BagTargets(mechanism or claimed, people, frequent_pair(people))
+    return perform_audit(case.scenario, targets, CountsCurve(claimed, people.cluster_sizes), trials=trials)
 
 
 @dataclass(frozen=True)
 class BagTargets(RepeatedTargets):
-    """The first user of each bag as targets, run again with fresh bags, coins and noise until there are enough.
+    """The first user of each bag as target, run again with fresh bags, coins and noise until there are enough.
 
-    pair: classes of a coin.
+    mechanism: what is attacked. pair: the classes between which a coin chooses.
     """
 
     mechanism: Aggregates
     people: Population
     pair: ClassPair
 
-    exact = (False,)
-
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        return together([self._shard(shard, streams) for shard in self.people.shards])
+        return join_targets([self._shard(shard, streams) for shard in self.people.shards])
 
     def _shard(self, shard: Shard, streams: Streams) -> ScoredTargets:
-        """The targets of a shard, scored by the counts of their bags less all other users: the target's own label and
-        the noise.
+        """The targets of a shard. A score compares the counts of the target's bag less the labels of all other users,
+        which leaves the target's label and the noise.
         """
         streams = streams.within(shard.index)
         bags = Bags.dealt(shard.offsets, self.mechanism.bag_size, streams.generator("bags"))
         target = np.unique(bags.bag, return_index=True)[1]
         coins = streams.generator("audit-coin").random(len(target)) < 0.5
         labels = self.people.labels_of(shard).copy()
-        labels[target] = np.where(coins, self.pair.high, self.pair.low)
+        labels[target] = self.pair.labels(coins)
         noisy, counted = self.mechanism.noisy_counts(labels, bags, streams)
         own = one_hot(labels, self.people.num_classes)
         own[~counted] = 0
@@ -229,23 +225,15 @@ class BagTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class CountsCurve(Account):
-    """What is certified of the noisy counts of a bag; it is the same in all bags."""
+    """What is certified of the noisy counts of a bag, for a user of the smallest cluster; all bags have one law."""
 
     mechanism: Aggregates
 
     pure = "pure ε of the counts"
 
-    @property
-    def largest(self) -> float:
-        """Pure ε of the counts."""
-        return self.accountant(self.mechanism).pure_epsilon
-
-    def accountant(self, mechanism: Aggregates) -> NoisyCounts:
-        """The accountant of the counts, for a user of the smallest cluster."""
-        return mechanism.accountant(mechanism.setup, int(self.sizes.min()))
-
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε with noise whose scale is `rise` times smaller."""
+        """δ at each ε if the scale of the noise is divided by `rise`."""
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
-        accountant = self.accountant(self.mechanism.model_copy(update={"noise_scale": scale}))
+        weaker = self.mechanism.model_copy(update={"noise_scale": scale})
+        accountant = weaker.accountant(weaker.setup, int(self.sizes.min()))
         return np.array([accountant.delta(epsilon).upper for epsilon in epsilons])

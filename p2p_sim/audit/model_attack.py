@@ -1,24 +1,23 @@
 """An audit of a released model: many users of one training run are targets, whose labels the attacker does not know.
 
-One user in `APART` is a target in every run, the same ones; her label is a fair coin between the two most frequent
-classes, and everybody else keeps her own. Her score is how much the model speaks for one
-class against the other at her features, less what models of other runs say there. The attacker guesses the labels with
-the largest scores, up or down, as many as a pilot run suggests. `one_run_guesses` says what that proves of the whole
-certified curve; runs with independent noise count together, since each target is private in her own run and absent
-from the others.
+One user in `APART` is a target, the same users in all runs. In each run a target's label is a fair coin between the two
+most frequent classes; all other users keep their own labels. A target's score is the model's log-odds of the high class
+against the low one at her features, less the mean of these log-odds over models of other runs. The attacker guesses the
+labels whose scores are largest in absolute value, as many as a pilot run suggests. `one_run_guesses` proves what the
+right guesses show of the whole certified curve. Runs with independent noise count together, as each target of one run
+is private in this run and absent from the others.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.faulty_network_attack import PILOT_SEED
-from p2p_sim.audit.local_attack import frequent_pair
-from p2p_sim.audit.one_run import HELD_OUT_SEED, ScoredTargets, together
-from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.audit.local_attack import TINY, frequent_pair
+from p2p_sim.audit.one_run import HELD_OUT_SEED, PILOT_SEED, Floats, RepeatedTargets, ScoredTargets, claim_of
+from p2p_sim.base import Streams, one_thread
 from p2p_sim.mechanisms import ModelRelease, NoisySteps
 from p2p_sim.population import Population
 from p2p_sim.privacy import PrivacyBound, worst_bound
@@ -31,33 +30,31 @@ from p2p_sim.privacy.audit_statistics import (
     refuses,
     right_and_wrong,
 )
-from p2p_sim.replicate import Replicate, prepare
+from p2p_sim.replicate import Replicate
 
-Floats = NDArray[np.float64]
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
-"""Of the targets, that may be guessed."""
+"""Shares of the targets that may be guessed."""
 REFERENCES = 8
-"""Models of other runs, whose mean is what is said of a user without her."""
+"""Number of models of other runs whose mean log-odds are subtracted from a target's score."""
 SMALL = 0.01
-"""δ at which ε is shown, as a share of the error: every target may be revealed with probability δ, which no guess tells
-from an attack, so that a single δ above the error proves nothing. The test of the whole curve does not depend on it."""
+"""The δ at which ε is tested, as a share of the error. A mechanism may reveal all targets with probability δ, so that
+right guesses prove nothing at a δ above the error. The test of the whole curve does not depend on this value."""
 LARGEST_LOSS, POINTS = 60.0, 240
-"""The certified curve is taken from δ at so many values of ε, up to this one."""
+"""The largest ε at which the certified curve is evaluated, and the number of values of ε."""
 APART = 10
-"""Users for each target: the more of them, the less the targets hide each other, but the more runs it takes."""
-_TINY = 1e-30
-"""Probability below which none is taken to be, so that its logarithm is finite."""
+"""Users for each target: the more there are, the less the targets hide each other, but the more runs are needed."""
 
 
 @dataclass(frozen=True)
 class ModelAudit:
     """A finished audit of a model.
 
-    scenario: its name; mechanism: its kind; parameters: of it. runs: that were trained; targets: of all runs.
-    guesses: what was guessed. curve_refused: whether they refuse the certified curve. bound: the statement, at a δ
-    below the error. epsilon_attacked: what the attack proves of ε at that δ alone. mu_attacked: up to which μ it
-    refuses the curve of the Gaussian mechanism. epsilon_expected, mu_expected: what a pilot run proved.
-    error: probability that a sound mechanism fails, of both tests.
+    scenario: its name. mechanism, parameters: the mechanism's kind, and its parameters by name.
+    runs, targets: numbers of training runs, and of the targets of all runs. guesses: how many were right and wrong.
+    curve_refused: whether the guesses refuse the certified curve. bound: the statement, at a δ below the error.
+    epsilon_attacked: the lower bound of ε that the attack proves at this δ. mu_attacked: the largest μ for which the
+    attack refuses the curve of the Gaussian mechanism. epsilon_expected, mu_expected: about the values to expect, by a
+    pilot run. error: the probability that a sound mechanism fails any of the two tests.
     """
 
     scenario: str
@@ -84,32 +81,26 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
     """Attack the model that a scenario's curator releases.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: targets of all runs, at least.
-        mechanism: what is attacked, if it is not what the scenario claims.
+        case: the scenario, whose first replicate has the users. trials: the least number of targets of all runs.
+        mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism does not release a model by noisy gradient steps.
     """
-    ready = prepare(case)
-    claimed = ready.mechanism
-    if not isinstance(claimed, NoisySteps):
-        raise InputError(
-            f"mechanism.kind = {case.scenario.mechanism.kind!r}: an audit of a model needs 'dp_sgd' or 'label_dp_pro'"
-        )
-    people, scenario = ready.population, case.scenario
-    chosen = np.arange(0, people.num_users, APART)
+    claimed, people = claim_of(case, "an audit of a model needs 'dp_sgd' or 'label_dp_pro'", NoisySteps)
+    scenario, chosen = case.scenario, np.arange(0, people.num_users, APART)
     runs = max(1, -(-trials // len(chosen)))
     with one_thread():
-        # What models of other runs say of the targets; the share of guesses that proves most in a pilot; the guesses.
-        attack = _Models(mechanism or claimed, case, people, chosen)
-        reference = np.mean([attack.run(scenario.seed + HELD_OUT_SEED, i).scores for i in range(REFERENCES)], axis=0)
-        targets = runs * len(chosen)
-        tried = attack.runs(scenario.seed + PILOT_SEED, max(1, runs // 5), reference)
+        # The log-odds of models of other runs; the share of guesses that proves most in a pilot; the guesses.
+        attack, targets = ModelTargets(mechanism or claimed, case, people, chosen), runs * len(chosen)
+        held_out = [attack.run(Streams(scenario.seed + HELD_OUT_SEED, i), i, 0).scores for i in range(REFERENCES)]
+        attack = replace(attack, reference=np.mean(held_out, axis=0))
+        tried = attack.sample(max(1, runs // 5) * len(chosen), scenario.seed + PILOT_SEED, ())
         pilot = {share: _scaled(_guessed(tried, share), targets / len(tried.labels)) for share in SHARES}
         mus = {share: proved_mu(targets, guesses, ERROR / 2) for share, guesses in pilot.items()}
         best = max(SHARES, key=lambda share: (mus[share], _clear(pilot[share])))
-        guesses = _guessed(attack.runs(scenario.seed, runs, reference), best)
-    # The certified curve is held against the guesses, and the certified ε at a small δ.
+        guesses = _guessed(attack.sample(targets, scenario.seed, ()), best)
+    # The guesses test the certified curve, and the certified ε at a small δ.
     accountant = claimed.accountant(claimed.setup, people.num_users)
     delta = max(SMALL * ERROR, accountant.least_delta)
     epsilons = np.linspace(0.0, 1.0, POINTS) ** 2 * LARGEST_LOSS
@@ -132,43 +123,39 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
 
 
 @dataclass(frozen=True)
-class _Models:
-    """Training runs of a model with fresh coins as labels, and fresh noise. chosen: (m,), the users who are targets."""
+class ModelTargets(RepeatedTargets):
+    """Some users as targets of training runs of a model, each run with fresh coins as their labels and fresh noise.
+
+    mechanism: what is attacked. chosen: (m,) the targets. reference: (1, m) log-odds that are subtracted from scores.
+    """
 
     mechanism: NoisySteps
     case: Replicate
     people: Population
     chosen: NDArray[np.int64]
+    reference: Floats = field(default_factory=lambda: np.zeros(1))
 
-    def run(self, seed: int, run: int) -> ScoredTargets:
-        """Train one model with fresh coins; the score is ln Pr[high] - ln Pr[low] at each target's features."""
-        people, streams = self.people, Streams(seed, run)
-        low, high = frequent_pair(people)
+    def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
+        people, pair = self.people, frequent_pair(self.people)
         coins = streams.generator("audit-coin").random(len(self.chosen)) < 0.5
         labels = people.labels.copy()
-        labels[self.chosen] = np.where(coins, high, low)
+        labels[self.chosen] = pair.labels(coins)
         release = self.mechanism.run(replace(people, labels=labels), self.case.scenario.network, streams).release
         predictor = cast(ModelRelease, release).predictor  # noisy steps release a model
-        pair = np.log(np.maximum(predictor.probabilities(people.features[self.chosen])[:, (low, high)], _TINY))
-        return ScoredTargets(coins, (pair[:, 1] - pair[:, 0])[None, :], people.num_users)
-
-    def runs(self, seed: int, runs: int, reference: Floats) -> ScoredTargets:
-        """The targets of several training runs, their scores less the reference (1, m)."""
-        models = [self.run(seed, run) for run in range(runs)]
-        return together([replace(model, scores=model.scores - reference) for model in models])
+        logs = np.log(np.maximum(predictor.probabilities(people.features[self.chosen])[:, pair], TINY))
+        # ln Pr[high] - ln Pr[low] of the model at the targets' features.
+        return ScoredTargets(coins, (logs[:, 1] - logs[:, 0])[None, :] - self.reference, people.num_users)
 
 
 def _guessed(targets: ScoredTargets, share: float) -> Guesses:
-    """How many guesses are right and wrong if a share of the targets is guessed: those with the largest scores
-    in size.
-    """
+    """How many guesses are right and wrong if this share of the targets is guessed, by the largest absolute scores."""
     scores = targets.scores[0]
     order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
     return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, targets.labels[order])
 
 
 def _scaled(guesses: Guesses, factor: float) -> Guesses:
-    """The guesses to expect among `factor` times as many targets."""
+    """The numbers of right and wrong guesses to expect of `factor` times as many targets."""
     right, wrong = (round(factor * count) for count in (guesses.right, guesses.wrong))
     return Guesses(right, wrong, max(right + wrong, 1))
 

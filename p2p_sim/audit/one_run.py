@@ -1,22 +1,23 @@
-"""An audit in one run: fair coins for labels, guessed from what the learner sees, at the scenario's own size.
+"""An audit in one run: labels are fair coins, which an attacker guesses from a release of the scenario's own size.
 
-Held-out runs teach a classifier, a pilot run fixes what is guessed, and the run that counts follows; each has a seed of
-its own. The statistics are those of `p2p_sim/privacy/audit_statistics`. A kind of audit says where its targets come
-from and how they are scored (`Targets`), and what an accountant certifies of them (`Account`).
+The users whose labels are guessed are the targets. Held-out runs teach a classifier, a pilot run fixes the rules of
+guessing, and the run that counts follows; each of these has a seed of its own. The statistics are those of
+`p2p_sim/privacy/audit_statistics`. Each kind of audit defines where its targets come from and how they are scored
+(`Targets`), and what is certified of them (`Account`).
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.declared_submissions import LawCheck, failure
-from p2p_sim.audit.faulty_network_attack import PILOT_SEED
-from p2p_sim.base import Streams, one_thread
+from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.population import Population
 from p2p_sim.privacy import LossLaw, PrivacyBound, Stated, worst_bound
 from p2p_sim.privacy.audit_statistics import (
     ERROR,
@@ -26,31 +27,35 @@ from p2p_sim.privacy.audit_statistics import (
     OneRunPlan,
     drawn_tradeoff,
     plan_one_run,
+    pure_delta,
 )
+from p2p_sim.replicate import Replicate, prepare
 from p2p_sim.scenario import Scenario
 
 Floats = NDArray[np.float64]
-HELD_OUT_SEED = 15_485_863
-"""Added to the root seed for held-out runs."""
-PILOT = 0.2
-"""Targets of the pilot, and of the held-out runs, as a share of the others, within the limits below."""
-FEWEST_PILOT, MOST_PILOT = 2_000, 200_000
+HELD_OUT_SEED, PILOT_SEED = 15_485_863, 7_919
+"""Added to the root seed for held-out runs, and for a pilot run."""
+SHARDS = 4
+"""Shards of copies of a cluster that are simulated at a time, which bounds the memory."""
+PILOT, FEWEST_PILOT, MOST_PILOT = 0.2, 2_000, 200_000
+"""Targets of the pilot as a share of the targets that count, and their limits; held-out runs have as many."""
 RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Factors on ε for which the power is worked out."""
-SHOWN = 1.1
+"""Factors by which a leak raises ε, for each of which the power is computed."""
+PRINTED_RISE = 1.1
 """The factor whose power is printed."""
+LEAST_POWER = 0.5
+"""Power from which on a leak counts as one that an audit detects."""
 TYPE_ONE = np.linspace(0.0, 1.0, 201)
-"""Type I errors at which curves are drawn."""
-SEEN = 0.5
-"""Power from which on a leak counts as one that an audit sees."""
+"""Type I errors at which trade-off curves are drawn."""
+M = TypeVar("M")
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What an attack looks at; its power is stated for one kind of leak alone, too little noise.
+    """What an attack looks at, in words. Its power is stated for one kind of leak alone: too little noise.
 
-    scores: what each score is, in words. looks_for, overlooks: leaks of other kinds that it looks for, and that it does
-    not look for. target: what of a user a coin decides: her label, or which of two whole rows is hers.
+    scores: what each score is. looks_for: leaks of other kinds that the attack looks for. overlooks: leaks for which it
+    does not look. target: what a coin decides about a target: her label, or which of two whole rows is hers.
     """
 
     scores: tuple[str, ...] = ("the score made for the mechanism",)
@@ -61,17 +66,17 @@ class Scope:
 
 @dataclass(frozen=True)
 class ScoredTargets(AttackScores):
-    """Targets of a run, or of several, with their scores.
+    """The targets of one or more runs, with their scores.
 
-    users: that were simulated. claims: (J,) mean certified δ at each ε; None where it does not depend on the run.
+    users: how many were simulated. claims: (J,) the mean certified δ at each ε; None if no δ depends on the run.
     """
 
     users: int
     claims: Floats | None = None
 
 
-def together(parts: Sequence[ScoredTargets]) -> ScoredTargets:
-    """The targets of several runs, or of parts of one, in one table."""
+def join_targets(parts: Sequence[ScoredTargets]) -> ScoredTargets:
+    """The targets of several runs, or of several parts of a run, in one table."""
     labels = np.concatenate([part.labels for part in parts])
     return ScoredTargets(labels, np.concatenate([part.scores for part in parts], axis=1), sum(p.users for p in parts))
 
@@ -79,10 +84,10 @@ def together(parts: Sequence[ScoredTargets]) -> ScoredTargets:
 class Targets(ABC):
     """The source of an audit's targets, with the scores that the attack gives them.
 
-    exact: of each score, whether it is the exact logarithm of the likelihood ratio.
+    exact: for each score, whether it is the exact logarithm of the likelihood ratio.
     """
 
-    exact: tuple[bool, ...]
+    exact: tuple[bool, ...] = (False,)
 
     @property
     def scope(self) -> Scope:
@@ -91,7 +96,7 @@ class Targets(ABC):
 
     @abstractmethod
     def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
-        """At least `trials` scored targets, and the mean certified δ at each ε where it depends on the run."""
+        """At least `trials` scored targets, with the mean certified δ at each ε if it depends on the run."""
 
 
 class RepeatedTargets(Targets):
@@ -102,7 +107,7 @@ class RepeatedTargets(Targets):
         """The targets of one run.
 
         Args:
-            streams: of its coins and noise. number: of the run, from 0. missing: targets that are not there yet.
+            streams: of its coins and noise. number: of the run, from 0. missing: how many targets are still needed.
         """
 
     def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
@@ -110,7 +115,7 @@ class RepeatedTargets(Targets):
         while targets < trials:
             runs.append(self.run(Streams(seed, len(runs)), len(runs), trials - targets))
             targets += runs[-1].labels.size
-        return together(runs)
+        return join_targets(runs)
 
 
 class SizeRange(NamedTuple):
@@ -122,10 +127,10 @@ class SizeRange(NamedTuple):
 
 @dataclass(frozen=True)
 class Account(ABC):
-    """What is certified of an audit's targets, and how noise and ε go together in this kind of audit.
+    """What is certified of an audit's targets, and how δ grows if a leak raises ε.
 
-    mechanism: what states a bound. sizes: of the clusters of the targets. engine, paper: as in the result. shares:
-    parts of the largest ε, which is at most `most`, at which δ is tested. pure: what has this ε, in words.
+    mechanism: whose bound is stated. sizes: of the clusters of the targets. engine, paper: as in `OneRunAudit`. shares:
+    of `largest`, cut at `most`, at which δ is tested. pure: words for the pure ε `largest`.
     """
 
     mechanism: Any
@@ -138,19 +143,19 @@ class Account(ABC):
     pure: ClassVar[str] = ""
 
     @property
-    @abstractmethod
     def largest(self) -> float:
-        """The ε of which parts are tested: where δ is 0, or a small δ."""
+        """The ε at whose shares δ is tested: δ is 0 or small there. By default the pure ε in the smallest cluster."""
+        pure: float = self.mechanism.accountant(self.mechanism.setup, int(self.sizes.min())).pure_epsilon
+        return pure
 
     @property
     def parameters(self) -> dict[str, float]:
         """The mechanism's parameters, by their names."""
-        parameters: dict[str, float] = self.mechanism.parameters
-        return parameters
+        return dict(self.mechanism.parameters)
 
     @property
     def clusters(self) -> SizeRange | None:
-        """Sizes of the clusters; None where they do not matter."""
+        """The smallest and the largest size of a cluster; None where sizes do not matter."""
         return SizeRange(int(self.sizes.min()), int(self.sizes.max()))
 
     def tested(self) -> list[float]:
@@ -158,31 +163,30 @@ class Account(ABC):
         largest = min(self.largest, self.most)
         return [share * largest for share in self.shares] if largest > 0.0 else [0.0, 1e-3]
 
-    @abstractmethod
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """The targets' certified δ at each ε if there is so much less noise that ε is `rise` times as large, about."""
+        """About the mean δ of the targets at each ε if a leak, such as too little noise, makes ε `rise` times as large.
+
+        By default this is δ of randomised response between two labels whose ε₀ is `rise` times as large.
+        """
+        return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
-        """Mean certified δ of the targets at each ε."""
+        """The mean certified δ of the targets at each ε."""
         return self.reached(epsilons, 1.0)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement of ε at δ for the worst target."""
+        """The statement of ε at δ about the worst target."""
         return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
 
-    def grown(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """How many times as large δ is at each ε if a leak makes ε(δ) `rise` times as large; 1 where δ is 0."""
-        more, less = self.reached(epsilons, rise), self.reached(epsilons, 1.0)
-        return np.asarray(np.divide(more, less, out=np.ones_like(more), where=less > 0.0))
-
     def curves(self) -> dict[str, Floats]:
-        """Trade-off curves for comparison, type II errors at `TYPE_ONE` by their names: that of the pure ε alone."""
+        """Trade-off curves for comparison, by name: type II errors at `TYPE_ONE`. By default that of the pure ε."""
         factor = math.exp(min(self.largest, 700.0))
         return {self.pure: np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)}
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest α whose certified curve the attack refutes; None if there is none, or if the mechanism
-        has no α.
+        """The smallest flip probability α whose certified δ the attack refutes; None if it refutes none.
+
+        certified: (J,) the certified δ at each ε of the plan. attacked: (J,) the lower bounds that the attack proves.
         """
         return None
 
@@ -191,19 +195,22 @@ class Account(ABC):
 class OneRunAudit:
     """A finished audit in one run.
 
-    scenario: its name; mechanism: its kind; engine: "" where no messages travel. parameters: of the mechanism.
-    users, targets: that were simulated and that were guessed, without pilot and held-out runs. clusters: the sizes of
-    the smallest and the largest; None where they do not matter.
+    scenario: its name. mechanism: its kind. engine: which carried the messages; "" where no messages travel.
+    parameters: of the mechanism, by name.
+    users, targets: how many were simulated, and how many of them were targets, without pilot and held-out runs.
+    clusters: the smallest and the largest size; None where sizes do not matter.
     realised: whether the certified δ is conditional on the networks as they turned out.
-    plan: what was guessed. guesses: what came of it. certified: (J,) mean of the targets' certified δ at the plan's ε.
-    attacked: (J,) what the attack proves of it. expected: (J,) what it proves if all is right, about.
-    bound: the statement for the worst target at the plan's δ. epsilon_attacked, epsilon_expected: as above, of its ε.
-    rises: factors on ε, each with the probability that too little noise, which raises ε so much, is seen.
-    flip_prob_refused: the smallest α whose curve the attack refuses; None: none.
-    paper: what the paper states of the worst target; None: nothing. drawn: the trade-off that the attack reached.
-    curves: type II errors at `TYPE_ONE` that are known besides, by their names.
-    error: probability that a sound mechanism fails. scope: what the attack looks at.
-    declared: tests of what a protocol declares of its submissions, with the same error again.
+    plan: the rules of guessing. guesses: how many were right and wrong, for each rule.
+    certified: (J,) the mean over the targets of the certified δ, at the plan's J values of ε. attacked: (J,) the lower
+    bounds of this mean that the attack proves. expected: (J,) about the bounds to expect of an exactly right mechanism.
+    bound: the statement about the worst target, at the plan's δ. epsilon_attacked: the lower bound of its ε that the
+    attack proves. epsilon_expected: about the bound to expect of an exactly right mechanism.
+    rises: factors on ε, each with the power: the probability that the audit detects noise so small that ε rises by it.
+    flip_prob_refused: the smallest flip probability α whose certified δ the attack refutes; None if it refutes none.
+    paper: what the paper states about the worst target; None if it states nothing.
+    drawn: the trade-off that the attack reached. curves: other trade-off curves, type II errors at `TYPE_ONE` by name.
+    error: the probability that a sound mechanism fails. scope: what the attack looks at.
+    declared: tests of what a protocol declares about its submissions; together they have the same error again.
     """
 
     scenario: str
@@ -233,12 +240,12 @@ class OneRunAudit:
 
     @property
     def refuted(self) -> LawCheck | None:
-        """The test that refuses what a protocol declares; None if none does."""
+        """The test that refuses what the protocol declares; None if no test does."""
         return failure(self.declared, self.error) if self.declared else None
 
     @property
     def passed(self) -> bool:
-        """Whether the attack proves no more than is certified, and no test refuses what a protocol declares."""
+        """Whether the attack proves no more than is certified, and no test refuses what the protocol declares."""
         within = self.realised or self.epsilon_attacked <= self.bound.epsilon_upper
         return bool((self.attacked <= self.certified).all()) and within and self.refuted is None
 
@@ -249,28 +256,49 @@ class OneRunAudit:
 
     @property
     def law(self) -> LossLaw:
-        """The law of the loss of a pair that dominates every pair with the certified δ at the tested ε."""
+        """The law of the privacy loss of a pair that dominates every pair with the certified δ at the tested ε."""
         return LossLaw.of(self.epsilons, self.certified.tolist())
 
     @property
     def power(self) -> float:
-        """Probability that too little noise, which makes ε `SHOWN` times as large, is seen."""
-        return dict(self.rises)[SHOWN]
+        """The probability that the audit detects noise so small that ε is `PRINTED_RISE` times as large."""
+        return dict(self.rises)[PRINTED_RISE]
 
     @property
     def smallest_rise(self) -> float | None:
-        """The smallest factor on ε, of those that were tried, that is seen with probability `SEEN` or more."""
-        return next((rise for rise, power in self.rises if power >= SEEN), None)
+        """The smallest factor of `RISES` on ε that the audit detects with probability `LEAST_POWER` or more; None if it
+        detects none.
+        """
+        return next((rise for rise, power in self.rises if power >= LEAST_POWER), None)
 
 
-def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: int) -> OneRunAudit:
-    """Fix an attack on these targets by a pilot run, attack in another run, and compare with what is certified.
+class Claim(NamedTuple, Generic[M]):
+    """The mechanism that a scenario deploys, whose claim an audit tests, and the users of the first replicate."""
+
+    mechanism: M
+    people: Population
+
+
+def claim_of(case: Replicate, refusal: str, *sorts: type[M]) -> Claim[M]:
+    """The mechanism of a scenario, which must be of one of these sorts, and its users.
+
+    Raises:
+        InputError: the mechanism is of no such sort; `refusal` are the words that explain it.
+    """
+    ready = prepare(case)
+    if not isinstance(ready.mechanism, sorts):
+        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: {refusal}")
+    return Claim(ready.mechanism, ready.population)
+
+
+def perform_audit(scenario: Scenario, targets: Targets, account: Account, *, trials: int) -> OneRunAudit:
+    """Fix the rules of guessing by a pilot run, guess in another run, and compare with what is certified.
 
     Args:
-        scenario: names, seed and δ. trials: targets, at least.
+        scenario: has the names, the seed and δ. trials: the least number of targets.
     """
     with one_thread():
-        # The pilot fixes what is guessed; then the run that counts.
+        # The pilot fixes the rules of guessing; then comes the run that counts.
         delta, epsilons = scenario.privacy.delta, account.tested()
         pilot = targets.sample(pilot_of(trials), scenario.seed + PILOT_SEED, ())
         plan = plan_one_run(pilot, epsilons, delta, trials=trials, error=ERROR, exact=targets.exact)
@@ -307,12 +335,15 @@ def audited(scenario: Scenario, targets: Targets, account: Account, *, trials: i
 
 
 def pilot_of(trials: int) -> int:
-    """How many targets a pilot has for an audit of so many."""
+    """How many targets the pilot has if `trials` targets count."""
     return int(min(max(PILOT * trials, FEWEST_PILOT), MOST_PILOT))
 
 
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
-    """Probability, about, that some test sees too little noise, which makes ε(δ) `rise` times as large."""
-    factors = account.grown([event.epsilon for event in plan.deltas], rise)
+    """About the probability that some test of δ detects noise so small that ε is `rise` times as large."""
+    epsilons = [event.epsilon for event in plan.deltas]
+    # How many times as large δ is at each ε with the leak; 1 where δ is 0.
+    more, less = account.reached(epsilons, rise), account.reached(epsilons, 1.0)
+    factors = np.divide(more, less, out=np.ones_like(more), where=less > 0.0)
     triples = zip(plan.deltas, certified, factors, strict=True)
     return max(event.power(claim, claim * factor, trials) for event, claim, factor in triples)

@@ -1,13 +1,17 @@
 """An audit in one run of organisations that release private models: one target in each organisation.
 
-The target is the first row of an organisation's own model. A coin decides which of two whole rows it is: a long one, or
-one at the norm bound that points the other way, by its features in every other run, by its label in the others. Clipped
-on their own, they are z and -z. The attacker knows all other rows and sees all models. A model's weights w fix the
-noise b that must have led to them, for either row; the Hessian is the same for both. So the exact logarithm of the
-likelihood ratio is (|b₀| - |b₁|)/scale, summed over the models of the feature groups. Rows z and -z move b by the norm
-of a row, as two labels of one row do; so δ is held against the law of the label (`RowLabel`), and ε against that of
-whole rows, which is more than twice as large. What a whole row moves before any noise is added, such as the scale of a
-column, is tested by replacing one row of the table, too: no other row may change.
+The target is the first row from which an organisation learns its own model. A coin chooses between two whole rows: a
+long one, and one at the norm bound that points the other way, in odd runs by its features, in even runs by its label.
+If each row is clipped on its own, they become z and -z.
+
+The attacker knows all other rows and sees all models. For each of the two rows, a model's weights determine the noise b
+that must have led to them; the Hessian is the same for both rows. So the exact logarithm of the likelihood ratio is
+(|b₀| - |b₁|)/scale, summed over the models of the feature groups. Rows z and -z move b by the norm of a row, as two
+labels of one row do. So δ is held against the law of the label (`RowLabel`), and ε against the statement about whole
+rows, which is more than twice as large.
+
+Another test looks at what happens before any noise is added, such as the scaling of a column: one row of the table is
+replaced, and no other row may change.
 """
 
 from collections import Counter
@@ -16,60 +20,63 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import Account, OneRunAudit, RepeatedTargets, Scope, ScoredTargets, audited
-from p2p_sim.base import InputError, RunFailed, Streams
+from p2p_sim.audit.one_run import (
+    Account,
+    Floats,
+    OneRunAudit,
+    RepeatedTargets,
+    Scope,
+    ScoredTargets,
+    claim_of,
+    perform_audit,
+)
+from p2p_sim.base import RunFailed, Streams
 from p2p_sim.mechanisms import ByCluster, Combination, ModelRelease, OrganisationFacts, Organisations, order_of
 from p2p_sim.population import Population, TableConfig
 from p2p_sim.privacy import PrivacyBound
 from p2p_sim.privacy.rivals import ObjectivePerturbation, RowLabel
-from p2p_sim.replicate import Replicate, prepare
+from p2p_sim.replicate import Replicate
 from p2p_sim.stacking import GroupModels, PerturbedObjective, draw_noise
 
-Floats = NDArray[np.float64]
 DRAWS = 50_000
 """Draws of the noise from which the power is estimated."""
 LONG = 100.0
-"""Length of the longer row of a target, in units of the norm bound: clipping is tested too."""
+"""Length of a target's longer row, in units of the norm bound; rows that are not clipped reveal it."""
 
 
 def audit_organisations(case: Replicate, trials: int, mechanism: Organisations | None = None) -> OneRunAudit:
     """Attack the models that organisations release.
 
     Args:
-        case: the scenario, whose first replicate has the rows. trials: targets, at least.
-        mechanism: what is attacked, if it is not what the scenario claims.
+        case: the scenario, whose first replicate has the rows. trials: the least number of targets.
+        mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism releases no models of organisations.
-        RunFailed: a whole row that is replaced changes what the organisations learn from the rows of others.
+        RunFailed: replacing a row changes other rows before any noise is added.
     """
-    ready = prepare(case)
-    claimed, people = ready.mechanism, ready.population
-    if not isinstance(claimed, Organisations):
-        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: there are no organisations")
+    claimed, people = claim_of(case, "there are no organisations", Organisations)
     source = case.scenario.population
     if isinstance(source, TableConfig) and source.one_row_moves_others(case.places, Streams(case.scenario.seed, 0)):
         raise RunFailed(
             "population: the row of one user changes the features of others before any noise is added; ε of whole rows "
             "says nothing here"
         )
-    # Each target has the noise of her own organisation; the statement is that of the worst one.
+    # Each target has the noise of her own organisation; the statement is about the worst organisation.
     groups = claimed.plan.grouped(people.features.shape[1], Streams(case.scenario.seed, 0)).members
     noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
     [worst] = claimed.privacy(people.cluster_sizes[[np.argmax([claimed.spends(k) for k in claimed.learners])]], 0.0)
     account = OppositeRows(claimed, people.cluster_sizes, worst, noises, tuple(len(group) for group in groups))
     targets = OrganisationTargets(claimed, mechanism or claimed, case, people)
-    return audited(case.scenario, targets, account, trials=trials)
+    return perform_audit(case.scenario, targets, account, trials=trials)
 
 
 @dataclass(frozen=True)
 class OrganisationTargets(RepeatedTargets):
-    """One target in each organisation that learns: which of two whole rows is in it is a coin; run again until there
-    are enough.
+    """One target in each organisation that learns, run again until there are enough; a coin chooses her row of two.
 
-    claimed: gives the noise that the score assumes. mechanism: what is attacked.
+    claimed: the mechanism whose noise the score assumes. mechanism: what is attacked.
     """
 
     claimed: Organisations
@@ -86,18 +93,18 @@ class OrganisationTargets(RepeatedTargets):
     )
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        by_features = number % 2 == 1  # rows differ in these, or in the label
+        by_features = number % 2 == 1  # whether the two rows point apart by their features, or by their labels
         people, first = self.people, self.people.cluster_offsets[:-1]
         coins = streams.generator("audit-coin").random(len(first)) < 0.5
         target = first + [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
-        # The target's row is a long one, or one at the norm bound: with other features, or with another label.
+        # The target's row: a long row if the coin is 0; if it is 1, one at the norm bound with other features or label.
         features, labels = people.features.astype(np.float64), people.labels.copy()
         long, short = LONG * self._row(streams), (-1.0 if by_features else 1.0) * self._row(streams)
         features[target] = np.where(coins[:, None], short, long)
         labels[target] = 0 if by_features else coins
         drawn = replace(people, features=features, labels=labels)
         outcome = self.mechanism.run(drawn, self.case.scenario.network, streams, places=self.case.places)
-        # Each organisation's own models, given the models that it drew them towards.
+        # Each organisation's own models, and the models of others towards which it drew them.
         predictors = cast(ByCluster, cast(ModelRelease, outcome.release).predictor).predictors
         came = cast(OrganisationFacts, outcome.organisations).came
         sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.source_weights else {}
@@ -108,9 +115,7 @@ class OrganisationTargets(RepeatedTargets):
         return ScoredTargets(coins[list(self.claimed.learners)], np.array(scores).T, people.num_users)
 
     def _row(self, streams: Streams) -> Floats:
-        """Features of a target at the norm bounds: in each group the first feature is as large, and all others
-        are 0.
-        """
+        """Features of a target at the norm bound of each group: the group's first feature has it, all others are 0."""
         row = np.zeros(self.people.features.shape[1])
         groups = self.claimed.plan.grouped(len(row), streams).members
         row[[group[0] for group in groups]] = self.claimed.plan.norm_bound
@@ -119,11 +124,13 @@ class OrganisationTargets(RepeatedTargets):
     def _score(
         self, people: Population, streams: Streams, k: int, models: GroupModels, priors: tuple[Floats, ...] | None
     ) -> Floats:
-        """How much the models of organisation k speak for one of the target's two rows: Σ over feature groups of (|b₀|
-        - |b₁|)/scale.
+        """The two scores (2,) of the target of organisation k.
 
-        b₀ and b₁ are the noise that the models need for either row; priors: what the models are drawn towards, else 0.
-        Rows that one row has moved need more noise.
+        The first is the logarithm of the likelihood ratio, Σ over feature groups of (|b₀| - |b₁|)/scale, where b₀ and
+        b₁ are the noise that the models need for either of her rows. The second is minus Σ (|b₀| + |b₁|): if her row
+        has moved other rows, the models need more noise.
+
+        priors: weights towards which the models of the groups were drawn; None: 0.
         """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
@@ -132,7 +139,7 @@ class OrganisationTargets(RepeatedTargets):
         for j, part in enumerate(models.groups.scaled(people.features[rows].astype(np.float64))):
             weights = models.coefficients[j]
             prior = np.zeros_like(weights) if priors is None else priors[j]
-            # The noise that must have led to these weights, if the target's row is -z and if it is z.
+            # The length of the noise that must have led to these weights, if the target's row is -z and if it is z.
             lengths = list[float]()
             signed = part * signs
             for sign in (-1.0, 1.0):
@@ -148,7 +155,8 @@ class OrganisationTargets(RepeatedTargets):
 class OppositeRows(Account):
     """What is certified of a target whose row is z or -z.
 
-    stated: the statement for whole rows. noises: of each target's own models. features: of each group.
+    stated: the statement about whole rows. noises: the noise of each target's own models. features: how many each group
+    has.
     """
 
     mechanism: Organisations
@@ -174,13 +182,11 @@ class OppositeRows(Account):
         return np.asarray(np.average(deltas, axis=0, weights=list(kinds.values())))
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement about rows against organisations that learn; it is of pure ε, so that it holds for each δ."""
+        """The statement about whole rows, against organisations that learn; its ε is pure, and holds at every δ."""
         return self.stated
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε with noise divided by `rise`, if the row has the largest norm, from draws for the first
-        target.
-        """
+        """δ at each ε of the first target, by draws, if noise is divided by `rise` and her row has the largest norm."""
         noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
         losses, scale = np.zeros(DRAWS), noise.noise_scale / rise
         for q, dimension in zip(noise.norms, self.features, strict=True):

@@ -1,12 +1,14 @@
 """An audit in one run of a shuffler, or of a curator who releases noisy labels: one target in every cluster.
 
-The attacker knows the true labels of all other users. A score is the likelihood ratio of the noisy labels of the
-cluster, exactly where that is cheap; a classifier learns from held-out runs what else the release says, such as whose
-label it is. A curator who releases the clusters' noisy distributions too is attacked by events (`curator`).
+The attacker knows the true labels of all other users. One score is the logarithm of the likelihood ratio of the
+cluster's noisy labels, exact where this is cheap. A classifier learns from held-out runs what else the release reveals,
+such as whose label a noisy label is. A curator who also releases the clusters' noisy distributions is attacked by
+events (`curator_attack`).
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +16,8 @@ from numpy.typing import NDArray
 from p2p_sim.audit.cluster_account import ClusterAccount
 from p2p_sim.audit.exchange_targets import Batch, ClusterTargets, own_users
 from p2p_sim.audit.local_attack import SCORED, frequent_pair
-from p2p_sim.audit.one_run import OneRunAudit, audited
-from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, RatioTable, Score
+from p2p_sim.audit.one_run import Floats, OneRunAudit, perform_audit
+from p2p_sim.audit.scores import ClusterAttack, LikelihoodRatio, RatioTable, Score, log_ratio
 from p2p_sim.base import InputError, one_thread
 from p2p_sim.mechanisms import ClusterRRConfig, Deployment, Mechanism, ShuffledResponseConfig
 from p2p_sim.privacy import Accountant
@@ -23,19 +25,18 @@ from p2p_sim.privacy.exchange import OtherUsers
 from p2p_sim.privacy.rivals import ClusterResampling, ShuffledResponse
 from p2p_sim.replicate import Replicate, prepare
 
-Floats = NDArray[np.float64]
 LARGEST_EXACT = 4096
-"""Most clusters, and most users of one, whose laws are tabulated."""
+"""Most clusters, and most users of a cluster, for which laws are tabulated."""
 _TAIL = -200.0
-"""Logarithm of what is left out of the law of the others' noisy ones."""
+"""Logarithm of the probability that is left out of the law of the others' noisy ones."""
 
 
 def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = None) -> OneRunAudit:
     """Attack a shuffler, or a curator who releases noisy labels alone.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: targets, at least.
-        mechanism: what is attacked, if it is not what the scenario claims.
+        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism releases no labels.
@@ -44,44 +45,32 @@ def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = No
     claimed, people = ready.mechanism, ready.population
     account = pooled_curves(claimed, people.cluster_sizes, scenario.privacy.delta)
     pair = frequent_pair(people)
-    exact = people.num_classes == 2 and max(len(people.cluster_sizes), int(people.cluster_sizes.max())) <= LARGEST_EXACT
-    ratio: Score = own_label
+    ratio, exact = cast(Score, own_label), False
     if isinstance(claimed, ShuffledResponseConfig):
         alpha, classes = claimed.randomizer(claimed.setup).flip_prob, people.num_classes
+        exact = classes == 2 and max(len(people.cluster_sizes), int(people.cluster_sizes.max())) <= LARGEST_EXACT
         ratio = ShuffledRatio(alpha, 1.0, exact) if classes == 2 else PairRatio(alpha, classes)
-    else:
-        exact = False
     with one_thread():
         targets = ClusterTargets(case, mechanism or claimed, own_users(people, pair), pair)
         attack = ClusterAttack.prepared(targets, ratio, exact, trials, scenario.seed)
-    return audited(scenario, attack, account, trials=trials)
+    return perform_audit(scenario, attack, account, trials=trials)
 
 
 def own_label(batch: Batch) -> Floats:
-    """The score of a target's own noisy label, where the learner sees it: 1 for the high class, -1 for the low one,
-    else 0; (c,).
-    """
+    """The scores (c,) of c targets by their own noisy labels: 1 for the high class, -1 for the low class, else 0."""
     return np.asarray((batch.own == 2).astype(np.float64) - (batch.own == 1))
 
 
 @dataclass(frozen=True)
 class ShuffledRatio(LikelihoodRatio):
-    """The score of a target by the noisy ones of her cluster, each noisy label being there once: the log likelihood
-    ratio.
-    """
+    """The log likelihood ratio of the number of noisy ones in a cluster, in which each user submits her own label."""
 
     def _table(self, size: int, ones: int) -> RatioTable:
-        if (size, ones) not in self._tables:
-            alpha = self.flip_prob
-            law = OtherUsers(size, size - 1 - ones, ones, alpha).noisy_ones(_TAIL)
-            others = np.zeros(size + 1)  # at [k]: k - 1 noisy ones among the others; the last one wraps to [-1]
-            others[law.first : law.first + len(law.probabilities)] = law.probabilities
-            more = np.roll(others, 1)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = np.log(alpha * others + (1.0 - alpha) * more) - np.log((1.0 - alpha) * others + alpha * more)
-            ratios = np.nan_to_num(ratio, nan=0.0, posinf=700.0, neginf=-700.0)[None, :]
-            self._tables[size, ones] = RatioTable(size, ratios)
-        return self._tables[size, ones]
+        law = OtherUsers(size, size - 1 - ones, ones, self.flip_prob).noisy_ones(_TAIL)
+        # Pr[k noisy ones] if the target's noisy bit is 0, and if it is 1, where k - 1 of the others have noisy ones.
+        zero = np.zeros(size + 1)
+        zero[law.first : law.first + len(law.probabilities)] = law.probabilities
+        return RatioTable(size, log_ratio(zero, np.roll(zero, 1), self.flip_prob)[None, :])
 
     def _normal(self, batch: Batch) -> Floats:
         alpha = self.flip_prob
@@ -92,9 +81,9 @@ class ShuffledRatio(LikelihoodRatio):
 
 @dataclass(frozen=True)
 class PairRatio:
-    """The score of a target among K classes, about the log likelihood ratio.
+    """About the log likelihood ratio of a target among K classes, by a normal law.
 
-    It looks at how many more noisy labels are of the high class than of the low one. flip_prob: α. num_classes: K.
+    The score compares the numbers of noisy labels of the high and the low class. flip_prob: α. num_classes: K.
     """
 
     flip_prob: float
@@ -102,7 +91,7 @@ class PairRatio:
 
     def __call__(self, batch: Batch) -> Floats:
         """The scores (c,) of a batch of targets."""
-        # By how much the high class leads is about normal: mean keeps · (ones - zeros), variance `spread`.
+        # The lead of the high class is about normal: its mean is keeps · (ones - zeros), its variance is `spread`.
         error = self.flip_prob / (self.num_classes - 1)
         keeps = 1.0 - self.flip_prob - error
         among = batch.sizes - 1 - batch.ones - batch.zeros
@@ -113,10 +102,10 @@ class PairRatio:
 
 
 def pooled_curves(mechanism: Deployment, sizes: NDArray[np.int64], delta: float) -> ClusterAccount:
-    """What is certified of a shuffler or a curator, one target in each of its clusters.
+    """What is certified of a mechanism that releases noisy labels, with one target in each cluster.
 
     Raises:
-        InputError: the mechanism is neither, or releases more than noisy labels.
+        InputError: the mechanism releases no labels, or more than noisy labels.
     """
     if isinstance(mechanism, ShuffledResponseConfig):
         return ShuffledCurves(mechanism, sizes, delta)
@@ -133,12 +122,8 @@ class ShuffledCurves(ClusterAccount):
 
     mechanism: ShuffledResponseConfig
 
-    noise = 1.0
-
     def weaker(self, size: int, noise: float) -> ShuffledResponse:
-        """The accountant of a cluster of this size whose labels are flipped with the share `noise` of the
-        probability.
-        """
+        """The accountant of a cluster of this size with the share `noise` of the flip probability."""
         message = self.mechanism.randomizer(self.mechanism.setup)
         return ShuffledResponse(size, noise * message.flip_prob, message.num_classes)
 
@@ -149,11 +134,8 @@ class CuratorCurves(ClusterAccount):
 
     mechanism: ClusterRRConfig
 
-    noise = 1.0
-
     def weaker(self, size: int, noise: float) -> ClusterResampling:
-        """The accountant of a cluster of this size whose labels are resampled with the share `noise` of the
-        probability.
+        """The accountant of a cluster of this size with the share `noise` of the resampling probability.
 
         It states the pure ε alone, which is quicker.
         """
@@ -168,16 +150,14 @@ class CuratorCurves(ClusterAccount):
 
 @dataclass(frozen=True)
 class StatedCurves(ClusterAccount):
-    """What any mechanism's own accountant certifies of clusters, each with noise of its own."""
+    """What a mechanism's own accountant certifies of clusters that have independent noise."""
 
     mechanism: Mechanism
 
-    noise = 1.0
-
     def weaker(self, size: int, noise: float) -> Accountant:
-        """The mechanism's accountant as it is: how noise and ε go together is not known of any mechanism."""
+        """The mechanism's own accountant, whatever `noise` is: how its ε depends on noise is unknown."""
         return self.mechanism.accountant(self.mechanism.setup, size)
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε if every ε(δ) is `rise` times as large, in a cluster of median size."""
+        """δ at each ε in a cluster of median size if ε(δ) is `rise` times as large at every δ."""
         return self.of_median([epsilon / rise for epsilon in epsilons], self.noise)

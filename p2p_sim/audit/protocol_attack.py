@@ -1,86 +1,80 @@
-"""An audit in one run of a protocol: every user is a target, by all noisy labels that she sends.
+"""An audit in one run of a protocol: every user is a target, whose noisy labels in all messages are scored.
 
-Every user's label is a fair coin between the two most frequent classes. Given the noisy labels of all users, all else
-that anybody sees is independent of the coins, which are independent of each other, each as likely as her noisy label
-says. So every score, whatever it looks at, is held against ε₀ by the tests of independent targets. Scores count the
-labels in a user's messages, as noise that is drawn once makes all of them equal; held-out runs show what labels that
-differ tell. What a protocol declares of its submissions is tested in further runs (`declared_submissions`).
+Every user's label is a fair coin between the two most frequent classes. Given the noisy labels of all users, the coins
+are independent of each other and of all else that anybody sees, and the probability of a coin depends on its user's
+noisy label alone. So the tests of independent targets hold any score against ε₀ of a noisy label. Scores count the
+labels in a user's messages. If noise is drawn once, these labels are equal; if they differ, held-out runs teach what
+their numbers reveal. What a protocol declares about its submissions is tested in further runs (`declared_submissions`).
 """
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.audit.declared_submissions import HeldAndSubmitted, follows
-from p2p_sim.audit.local_attack import ClassPair, frequent_pair, pure_delta
+from p2p_sim.audit.local_attack import AllUsers, frequent_pair
 from p2p_sim.audit.one_run import (
     HELD_OUT_SEED,
     Account,
+    Floats,
     OneRunAudit,
-    RepeatedTargets,
     Scope,
     ScoredTargets,
-    audited,
+    claim_of,
+    perform_audit,
     pilot_of,
 )
-from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.base import Streams, one_thread
 from p2p_sim.exchange import LEARNER, Transcript
 from p2p_sim.mechanisms import ProtocolMechanism
-from p2p_sim.population import Population
 from p2p_sim.privacy import PrivacyBound
-from p2p_sim.replicate import Replicate, prepare
+from p2p_sim.replicate import Replicate
 
-Floats = NDArray[np.float64]
 MOST = 4
-"""Counts from this one on are taken together."""
+"""Larger counts of labels are taken as this one."""
 MOST_DECLARED = 100_000
-"""Most users whose submissions are held against a declared law."""
+"""Most users whose submissions test what a protocol declares."""
 DECLARED_SEED = 32_452_843
+"""Added to the root seed for these users' runs."""
 
 
 def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | None = None) -> OneRunAudit:
     """Attack the messages of a protocol.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: targets, at least.
-        mechanism: what is attacked, if it is not what the scenario claims.
+        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism is no protocol of noisy labels.
     """
-    ready = prepare(case)
-    claimed, people = ready.mechanism, ready.population
-    if not isinstance(claimed, ProtocolMechanism):
-        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: not a protocol of noisy labels")
+    claimed, people = claim_of(case, "not a protocol of noisy labels", ProtocolMechanism)
     declares = claimed.declares and claimed.applies(case.scenario.situation(people.num_classes)) is None
     with one_thread():
-        # runs that are not attacked teach which messages to count
-        pair = frequent_pair(people)
-        runs = SenderRuns(mechanism or claimed, case, people, pair)
+        # Held-out runs teach the log-odds of each combination of counts.
+        targets = SenderTargets(mechanism or claimed, case, people, frequent_pair(people))
         held_out = range(-(-pilot_of(trials) // people.num_users))
-        sent = [runs.counts(Streams(case.scenario.seed + HELD_OUT_SEED, number)) for number in held_out]
+        sent = [targets.counts(Streams(case.scenario.seed + HELD_OUT_SEED, number)) for number in held_out]
         coins, counts = (np.concatenate(part) for part in zip(*sent, strict=True))
-        targets = SenderTargets(runs, log_odds(counts, coins))
+        targets = replace(targets, odds=log_odds(counts, coins))
     account = NoisyLabelCurve(claimed, people.cluster_sizes, engine=case.scenario.engine)
-    audit = audited(case.scenario, targets, account, trials=trials)
+    audit = perform_audit(case.scenario, targets, account, trials=trials)
     if not declares:
         return audit
     law = claimed.protocol.law() if people.num_classes == 2 else None
     with one_thread():
-        checks = follows(runs.submissions(min(trials, MOST_DECLARED)), law)
+        checks = follows(targets.submissions(min(trials, MOST_DECLARED)), law)
     return replace(audit, declared=tuple(checks))
 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
-    """The score of each combination of counts that a target may show: ln of her coin's odds in held-out runs, (MOST +
-    1)^4.
+    """The log-odds of a coin for each combination of four counts, cut at `MOST`: (MOST+1, MOST+1, MOST+1, MOST+1).
 
     Args:
-        counts: (n, 4) of held-out users. coins: (n,) theirs.
+        counts: (n, 4) counts of the users of held-out runs. coins: (n,) these users' coins.
     """
     cells, shape = tuple(np.minimum(counts, MOST).T), (MOST + 1,) * counts.shape[1]
     occurrences = np.ones((2, *shape))
@@ -90,8 +84,9 @@ def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
 
 
 class SentLabels(NamedTuple):
-    """What users sent in one run. coins: (n,). counts: (n, 4) labels of the high and the low class sent to the learner,
-    and to peers.
+    """What users sent in one run. coins: (n,) the users' labels.
+
+    counts: (n, 4) how many labels of the high and the low class each user sent to the learner, then to peers.
     """
 
     coins: NDArray[np.bool_]
@@ -99,60 +94,14 @@ class SentLabels(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SenderRuns:
-    """Runs of a protocol with fresh coins as labels. pair: classes of a coin."""
+class SenderTargets(AllUsers):
+    """All users as targets of a protocol, scored by the labels that they send.
+
+    odds: the log-odds of each combination of counts, as in `log_odds`; all 0 before anything is learned.
+    """
 
     mechanism: ProtocolMechanism
-    case: Replicate
-    people: Population
-    pair: ClassPair
-
-    def counts(self, streams: Streams) -> SentLabels:
-        """The labels that users send in one run."""
-        users = self.people.num_users
-        coins = streams.generator("audit-coin").random(users) < 0.5
-        people = self._labelled(coins)
-        outcome = self.mechanism.run(people, self.case.scenario.network, streams, True, places=self.case.places)
-        sent = cast(Transcript, outcome.transcript).messages  # this run records it
-        counts = [
-            np.bincount(sent.sender[rows & (sent.label == label)], minlength=users)
-            for rows in (sent.receiver == LEARNER, sent.receiver != LEARNER)
-            for label in (self.pair.high, self.pair.low)
-        ]
-        return SentLabels(coins, np.stack(counts, axis=1))
-
-    def submissions(self, trials: int) -> list[HeldAndSubmitted]:
-        """What users held and submitted in as many runs as have so many users, by cluster; duplicates are left out."""
-        users, network = self.people.num_users, self.case.scenario.network.model_copy(update={"duplication": 0.0})
-        runs = -(-trials // users)
-        held = np.zeros((runs, users), dtype=np.bool_)
-        ones, count = np.zeros((2, runs, users), dtype=np.int64)
-        for run in range(runs):
-            streams = Streams(self.case.scenario.seed + DECLARED_SEED, run)
-            people = self._labelled(streams.generator("audit-coin").random(users) < 0.5)
-            outcome = self.mechanism.run(people, network, streams, True, places=self.case.places)
-            # the noisy labels are those that the run has drawn
-            noisy = [
-                self.mechanism.randomizer.randomize(people.labels_of(s), streams.generator("flip", s.index))
-                for s in people.shards
-            ]
-            held[run] = np.concatenate(noisy) == self.pair.high
-            view = cast(Transcript, outcome.transcript).view("learner")  # this run records it
-            count[run] = np.bincount(view.sender, minlength=users)
-            ones[run] = np.bincount(view.sender[view.label == self.pair.high], minlength=users)
-        bounds = itertools.pairwise(self.people.cluster_offsets.tolist())
-        return [HeldAndSubmitted(held[:, i:j], ones[:, i:j], count[:, i:j]) for i, j in bounds]
-
-    def _labelled(self, coins: NDArray[np.bool_]) -> Population:
-        return replace(self.people, labels=np.where(coins, self.pair.high, self.pair.low).astype(np.uint8))
-
-
-@dataclass(frozen=True)
-class SenderTargets(RepeatedTargets):
-    """All users as targets, run again with fresh coins, noise and messages. odds: the scores of `log_odds`."""
-
-    runs: SenderRuns
-    odds: Floats
+    odds: Floats = field(default_factory=lambda: np.zeros((MOST + 1,) * 4))
 
     exact = (False, False, False)
     scope = Scope(
@@ -166,9 +115,40 @@ class SenderTargets(RepeatedTargets):
     )
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        coins, counts = self.runs.counts(streams)
+        coins, counts = self.counts(streams)
         scores = counts[:, 0] - counts[:, 1], counts[:, 2] - counts[:, 3], self.odds[tuple(np.minimum(counts, MOST).T)]
         return ScoredTargets(coins, np.stack(scores).astype(np.float32), len(coins))
+
+    def counts(self, streams: Streams) -> SentLabels:
+        """The labels that users send in one run."""
+        coins, _, outcome = self.coined_run(streams, True)
+        sent = cast(Transcript, outcome.transcript).messages  # this run records it
+        counts = [
+            np.bincount(sent.sender[rows & (sent.label == label)], minlength=len(coins))
+            for rows in (sent.receiver == LEARNER, sent.receiver != LEARNER)
+            for label in (self.pair.high, self.pair.low)
+        ]
+        return SentLabels(coins, np.stack(counts, axis=1))
+
+    def submissions(self, trials: int) -> list[HeldAndSubmitted]:
+        """What the users of each cluster held and submitted, in runs without duplicates of `trials` users or more."""
+        users, runs = self.people.num_users, -(-trials // self.people.num_users)
+        held = np.zeros((runs, users), dtype=np.bool_)
+        ones, count = np.zeros((2, runs, users), dtype=np.int64)
+        for run in range(runs):
+            streams = Streams(self.case.scenario.seed + DECLARED_SEED, run)
+            _, people, outcome = self.coined_run(streams, True, duplication=0.0)
+            # The same streams draw the noisy labels of the run once more.
+            noisy = [
+                self.mechanism.randomizer.randomize(people.labels_of(s), streams.generator("flip", s.index))
+                for s in people.shards
+            ]
+            held[run] = np.concatenate(noisy) == self.pair.high
+            view = cast(Transcript, outcome.transcript).view("learner")  # this run records it
+            count[run] = np.bincount(view.sender, minlength=users)
+            ones[run] = np.bincount(view.sender[view.label == self.pair.high], minlength=users)
+        bounds = itertools.pairwise(self.people.cluster_offsets.tolist())
+        return [HeldAndSubmitted(held[:, i:j], ones[:, i:j], count[:, i:j]) for i, j in bounds]
 
 
 @dataclass(frozen=True)
@@ -181,16 +161,10 @@ class NoisyLabelCurve(Account):
     clusters = None
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement of ε₀ against whoever sees a user's messages; what a protocol declares is about the learner."""
+        """The statement of ε₀, against an eavesdropper if the protocol declares a law of the learner's submissions."""
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 
     @property
     def largest(self) -> float:
         """ε₀ of a noisy label."""
         return self.mechanism.randomizer.local_epsilon
-
-    def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """What a leak would reach: δ at each ε of binary randomised response whose ε₀ is `rise` times that of the noisy
-        label.
-        """
-        return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])

@@ -1,29 +1,19 @@
-"""An attack on the simulated exchange: two neighbouring worlds through the event engine, counted view by view.
+"""The audit of any scenario: it chooses the attack on the scenario's mechanism and network.
 
-A population of many copies of one small cluster is as many independent trials. In one world the target, the first user
-of each cluster, holds label 0, in the other 1; all else has the same law. Deployment and network are the scenario's.
+An exchange in small clusters is attacked view by view, in two worlds on the event engine: the target, the first user of
+each cluster, holds label 0 in one world and 1 in the other, and all else has the same law.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.audit.cells_attack import audit_cells
 from p2p_sim.audit.curator_attack import CuratorAudit, audit_scenario
 from p2p_sim.audit.exchange_attack import audit_exchange, people_of
-from p2p_sim.audit.faulty_network_attack import (
-    PILOT,
-    PILOT_SEED,
-    RealisedAudit,
-    audit_realised,
-    coalition_cells,
-    copies,
-    learner_cells,
-)
+from p2p_sim.audit.faulty_network_attack import RealisedAudit, audit_realised, run_worlds
 from p2p_sim.audit.local_attack import audit_aggregates, audit_local
 from p2p_sim.audit.model_attack import ModelAudit, audit_model
 from p2p_sim.audit.one_run import OneRunAudit
@@ -32,17 +22,15 @@ from p2p_sim.audit.pooled_attack import audit_pooled
 from p2p_sim.audit.protocol_attack import audit_protocol
 from p2p_sim.audit.votes_attack import audit_votes
 from p2p_sim.base import InputError, one_thread
-from p2p_sim.exchange import NOBODY, Messages, Transcript
+from p2p_sim.exchange import NOBODY
 from p2p_sim.mechanisms import (
     Aggregates,
     ClusterRRConfig,
-    Deployment,
     LabelExchangeConfig,
     LocalChannel,
     Mechanism,
     NoisySteps,
     OrganisationsConfig,
-    Outcome,
     PateConfig,
     PrivateDensityConfig,
     PrivateHistogramConfig,
@@ -52,12 +40,9 @@ from p2p_sim.mechanisms import (
     exchange_of,
     flipped_labels,
 )
-from p2p_sim.network import NetworkConfig
-from p2p_sim.population import Population
 from p2p_sim.privacy import LARGEST_EPSILON, Condition, Situation, Stated, local_epsilon
 from p2p_sim.privacy.audit_statistics import (
     LARGEST_COALITION,
-    AttackPlan,
     AuditResult,
     CoalitionViews,
     LearnerViews,
@@ -81,17 +66,17 @@ ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     ProtocolConfig: audit_protocol,
     Mechanism: audit_pooled,
 }
-"""The audit of each sort of mechanism."""
+"""The audit of each sort of mechanism; the first sort that fits counts."""
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
     """Attack what the mechanism of a scenario releases about its own users.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: targets, at least.
+        case: the scenario, whose first replicate has the users. trials: the least number of targets.
 
     Raises:
-        InputError: no attack on the mechanism is known.
+        InputError: there is no attack on the mechanism.
     """
     mechanism = case.scenario.mechanism
     attack = next((attack for sort, attack in ATTACKED.items() if isinstance(mechanism, sort)), None)
@@ -106,18 +91,16 @@ LARGEST_CLUSTER = 30
 LARGEST_COPY = 1_000_000
 """Most users of a cluster of which copies are attacked."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Audit:
-    """A finished audit: what was attacked, and the result.
+    """A finished audit of an exchange in small clusters.
 
-    scenario: its name; cluster_size, flip_prob, sampling_rate: n, α, θ; members: c, 0 for the learner alone.
-    lemma9: the paper's ε for this observer at the result's δ, or why there is none.
-    conditions: under which the exact figures hold.
-    learned: the same cluster attacked in one run, by what a classifier learns from all submissions and their times;
-    None for a coalition, or where it was not asked for.
+    scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. members: c of the coalition, 0 for the learner.
+    lemma9: the paper's ε for this observer at the result's δ, or why there is none. conditions: under which the exact
+    values hold. result: of the attack view by view. learned: the result of an attack on the same cluster in one run, by
+    a classifier that learns from all submissions and their times; None for a coalition, or if it was left out.
     """
 
     scenario: str
@@ -132,7 +115,7 @@ class Audit:
 
     @property
     def passed(self) -> bool:
-        """Whether no attack exceeds the exact bound."""
+        """Whether no attack proves more than the exact bound."""
         return self.result.passed and (self.learned is None or self.learned.passed)
 
 
@@ -149,19 +132,21 @@ def audit(
 ) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit:
     """Attack a scenario's mechanism and compare the result with what is certified.
 
-    Clusters of at most 30 users are attacked view by view, in two worlds, through the event engine. Larger ones are
-    attacked in one run at their own size, on the scenario's engine; so are all whose users ask several peers. A
-    curator is attacked by events of its own.
+    A label exchange in clusters of at most 30 users is attacked view by view, in two worlds, on the event engine. In
+    larger clusters, and where users ask several peers, it is attacked in one run at its own size, on the scenario's
+    engine. A curator who releases noisy distributions is attacked by events; each other mechanism has an attack in one
+    run.
 
     Args:
-        scenario: mechanism, network, δ and seed; its clusters, unless `cluster_size` is given. Labels are binary.
+        scenario: has the mechanism, network, δ and seed, and the clusters unless `cluster_size` is set. Labels of an
+            exchange are binary.
         observer: "learner" or "coalition" (passive users of the cluster, pooled with the learner).
         members: c, users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
         trials: clusters simulated in each of the two worlds, or targets in one run, 1,000 to 10,000,000.
         cluster_size: n of copies of one cluster, 2 to 1,000,000; None: the scenario's own clusters.
-        epsilon: ε at which δ is tested, below ε₀, in clusters of at most 30; None: the one with the most power.
-        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        learn: in clusters of at most 30, let a classifier attack all submissions and their times, too.
+        epsilon: ε at which δ is tested, below ε₀, in clusters of at most 30; None: the ε with the most power.
+        data_dir: where data files are; None: the environment variable P2P_SIM_DATA.
+        learn: whether a classifier also attacks all submissions and their times, in clusters of at most 30.
 
     Raises:
         InputError: an argument is out of its range.
@@ -169,7 +154,7 @@ def audit(
     colluders = _colluders(observer, members)
     if not FEWEST_TRIALS <= trials <= MOST_TRIALS:
         raise InputError(f"--trials {trials}: must lie in {FEWEST_TRIALS}..{MOST_TRIALS}")
-    narrowed = colluders > 0 or epsilon is not None  # another observer than the learner, or one ε
+    narrowed = colluders > 0 or epsilon is not None  # whether the observer is a coalition, or one ε is tested
     if scenario.mechanism.kind == "cluster_rr" and scenario.mechanism.releases == "signed":
         if narrowed:
             raise InputError("--observer, --epsilon: an audit of a curator tests the learner's pure ε; leave them out")
@@ -227,8 +212,8 @@ def _audit_small(
         conditions = Coalition(exchange, colluders).conditions
     attack = plan(views, delta, trials, epsilon)
     with one_thread():
-        result = _perform(attack, mechanism, scenario.network, scenario.seed)
-    # The same cluster attacked in one run, by all submissions and their times.
+        counts = run_worlds(attack, mechanism, Replicate(scenario, 0, data_dir))
+    # An attack on the same cluster in one run, by all submissions and their times.
     learned = None
     if learn and not colluders:
         events = Replicate(scenario.model_copy(update={"engine": "events"}), 0, data_dir)
@@ -241,80 +226,28 @@ def _audit_small(
         members=colluders,
         lemma9=lemma9_stated(size, alpha, theta, delta, Situation(observer=views.observer)),
         conditions=conditions,
-        result=result,
+        result=attack.judge(counts.trials, counts.pilot),
         learned=learned,
     )
-
-
-def _perform(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, seed: int) -> AuditResult:
-    """The attack's result; a pilot with a seed of its own picks the attack's events."""
-    pilot = replace(attack, trials=max(int(PILOT * attack.trials), 1))
-    first = [count(pilot, mechanism, network, seed + PILOT_SEED, label) for label in (0, 1)]
-    second = [count(attack, mechanism, network, seed, label) for label in (0, 1)]
-    return attack.judge(np.stack(second), np.stack(first))
-
-
-def count(attack: AttackPlan, mechanism: Deployment, network: NetworkConfig, seed: int, label: int) -> Counts:
-    """How often each view occurred in `attack.trials` clusters whose first user holds `label`, 0 or 1: (J,).
-
-    Args:
-        attack: says who looks, and at which data set. mechanism: what simulates the messages that `network` carries.
-        seed: root seed; each world has streams of its own.
-    """
-    views, counts = attack.views, np.zeros(attack.law.a.size, dtype=np.int64)
-    labels = cluster_labels(views, attack.ones, label)
-    for population, streams in copies(labels, attack.trials, seed):
-        outcome = mechanism.run(population, network, streams, views.members > 0)
-        clusters = population.num_users // labels.size
-        if isinstance(views, CoalitionViews):
-            cells = coalition_cells(_met(outcome, views, population), views, population)
-        else:
-            cells = learner_cells(outcome.labels, labels.size, clusters)
-        counts += np.bincount(cells, minlength=counts.size)
-    return counts
-
-
-def _met(outcome: Outcome, views: CoalitionViews, population: Population) -> Messages:
-    """What a coalition of the users 1 to c of each cluster saw in a run that was recorded."""
-    first = population.cluster_offsets[:-1]
-    members = np.add.outer(first, np.arange(1, 1 + views.members)).ravel()
-    return cast(Transcript, outcome.transcript).view("coalition", members.tolist())
-
-
-def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
-    """Labels of the attacked cluster (n,): the target's, the members' (all 0), the others' ones, the others' zeros."""
-    labels = np.zeros(views.cluster_size, dtype=np.uint8)
-    labels[0] = label
-    others = 1 + views.members
-    labels[others : others + ones] = 1
-    return labels
 
 
 def _colluders(observer: str, members: int | None) -> int:
     """c, how many members the observer "coalition" has; 0 for the learner alone."""
     if observer not in ("learner", "coalition"):
         raise InputError(f'--observer "{observer}": must be learner or coalition')
-    if observer == "learner":
-        if members is None:
-            return 0
+    if observer == "learner" and members is not None:
         raise InputError(f"--members {members}: needs --observer coalition")
-    colluders = 1 if members is None else members
-    if not 1 <= colluders <= LARGEST_COALITION:
+    colluders = int(observer == "coalition") if members is None else members
+    if observer == "coalition" and not 1 <= colluders <= LARGEST_COALITION:
         raise InputError(f"--members {colluders}: must lie in 1..{LARGEST_COALITION}")
     return colluders
 
 
 def _size(scenario: Scenario, cluster_size: int | None, data_dir: Path | None) -> int:
-    """The cluster size that is audited."""
+    """The cluster size that is audited: `cluster_size`, or the size of the scenario's smallest cluster."""
     if cluster_size is not None:
         if not 2 <= cluster_size <= LARGEST_COPY:
             raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
         return cluster_size
     with one_thread():
-        population = people_of(Replicate(scenario, 0, data_dir))
-    if population.num_classes > 2:
-        raise InputError(
-            f"population: has {population.num_classes} classes; an audit needs two, or --cluster-size to audit the "
-            "exchange of binary labels"
-        )
-    return int(population.cluster_sizes.min())
+        return int(people_of(Replicate(scenario, 0, data_dir)).cluster_sizes.min())

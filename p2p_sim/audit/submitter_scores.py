@@ -1,7 +1,8 @@
-"""Scores that see who submits together: the parity of some users, words over some users, and whole patterns.
+"""Scores by which users of a cluster submit: by the parity of a set of users, by words, and by whole patterns.
 
-By the protocol each user decides by herself, whatever the labels are, whether she submits. So who submits tells nothing
-of the target's label, and whatever ties it to the coin is a leak. All is learnt from held-out runs.
+A *pattern* of a cluster is the set of its users who submit; a *word* fixes for some of the users whether they submit.
+By the protocol each user decides independently of all labels whether she submits. So patterns reveal nothing about the
+target's label, and any dependence is a leak. All scores are learned from held-out runs.
 """
 
 import math
@@ -12,28 +13,30 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from p2p_sim.audit.one_run import Floats
+
 Bools = NDArray[np.bool_]
 Packed = NDArray[np.uint64]
 MOST_SUBSETS = 200_000
-"""Sets of users whose parity is looked at: all up to the largest size with no more of them."""
+"""Most sets of users whose parity is looked at; all sets of up to some number of users are."""
 MOST_WORDS = 8
-"""Words of a list."""
+"""Most words of a list."""
 WIDTH = 64
-"""Words that are made longer at a time; all words of one user, as there are at most 30 users."""
+"""Words of each length that are made longer; these are all words of one user, as there are at most 30 users."""
 FEWEST_HITS = 20
-"""Clusters in which a word must occur to be looked at."""
+"""Fewest clusters in which a word must occur to be looked at."""
 LEAST_SIGMAS = 5.0
-"""Standard deviations by which a word of a list must tell the labels apart."""
+"""Standard deviations by which a word of a list must at least tell the labels apart."""
 SMOOTHING = 4.0
-"""Hits added to each label's, so that rare words are no strong evidence."""
+"""Number that is added to the occurrences with each label, so that rare words are no strong evidence."""
 
 
 @dataclass(frozen=True)
 class Parity:
-    """A score by the parity of how many of some users submit.
+    """A score by whether an odd number of a set of users submits.
 
-    users: of a cluster, from 0. if_odd, if_even: ln Pr[parity | 1] - ln Pr[parity | 0] for either parity.
+    users: their numbers in the cluster, from 0. if_odd, if_even: the score ln Pr[parity | 1] - ln Pr[parity | 0] of
+    either parity.
     """
 
     users: tuple[int, ...]
@@ -41,7 +44,7 @@ class Parity:
     if_even: float
 
     def __call__(self, submits: Bools) -> Floats:
-        """Scores (N,) of who submits (N, n)."""
+        """Scores (N,) of N clusters; submits: (N, n) which users of each cluster submit."""
         odd = submits[:, list(self.users)].sum(axis=1) % 2 == 1
         return np.where(odd, self.if_odd, self.if_even)
 
@@ -53,9 +56,9 @@ class Parity:
 
 @dataclass(frozen=True)
 class Word:
-    """A pattern of who submits among some users, and its evidence: ln Pr[pattern | 1] - ln Pr[pattern | 0].
+    """A word: for some users of a cluster, whether each of them submits.
 
-    users: from 0. submit: whether each of them submits.
+    users: their numbers, from 0. submit: whether each submits. log_odds: ln Pr[word | 1] - ln Pr[word | 0].
     """
 
     users: tuple[int, ...]
@@ -63,12 +66,12 @@ class Word:
     log_odds: float
 
     def occurs(self, submits: Bools) -> Bools:
-        """In which clusters the pattern occurs, (N,), given who submits, (N, n)."""
+        """In which of N clusters the word occurs, (N,); submits: (N, n) which users of each cluster submit."""
         return np.asarray((submits[:, list(self.users)] == np.array(self.submit)).all(axis=1))
 
     @property
     def name(self) -> str:
-        """The pattern, in words."""
+        """What the word looks at, in plain words."""
         pairs = list(zip(self.users, self.submit, strict=True))
         do, not_do = (tuple(user for user, submits in pairs if submits is state) for state in (True, False))
         parts = [f"{verb} of the {_users(users)}" for verb, users in (("all", do), ("none", not_do)) if users]
@@ -77,10 +80,11 @@ class Word:
 
 @dataclass(frozen=True)
 class Submitters:
-    """What has been learnt of who submits in clusters of one size.
+    """What held-out runs teach about who submits in clusters of one size.
 
-    size: n. parity: the set of users whose parity tells most. words: a list, of which the first that occurs counts.
-    patterns, log_odds: whole patterns as binary numbers, ascending, and their evidence for label 1.
+    size: n. parity: the score by the set of users whose parity reveals most. words: a list; in each cluster the first
+    word that occurs counts. patterns: all patterns that occurred, as binary numbers, ascending. log_odds: the patterns'
+    evidence for label 1.
     """
 
     size: int
@@ -91,18 +95,16 @@ class Submitters:
 
     @staticmethod
     def of(submits: Bools, labels: Bools) -> "Submitters":
-        """Learn from who submitted (N, n) in held-out runs, and the labels (N,)."""
+        """Learn from N clusters of held-out runs. submits: (N, n) who submits. labels: (N,) the targets' labels."""
         numbers, which = np.unique(_numbers(submits), return_inverse=True)
         ones, zeros = (np.bincount(which[labels == label], minlength=numbers.size) for label in (True, False))
         log_odds = np.log((ones + SMOOTHING) / (zeros + SMOOTHING))
         return Submitters(submits.shape[1], best_parity(submits, labels), word_list(submits, labels), numbers, log_odds)
 
     def __call__(self, submits: Bools) -> Floats:
-        """Three scores (3, N) of who submits in N clusters, each the larger, the likelier the target's label is 1.
+        """Three scores (3, N) of N clusters: the evidence of the parity, of the first word that occurs, of the pattern.
 
-        They are the evidence of the parity, of the first word of the list that occurs, and of the whole pattern.
-
-        submits: (N, n), which of a cluster's users submit.
+        The larger a score, the likelier the target's label is 1. submits: (N, n) which users of each cluster submit.
         """
         listed = np.zeros(len(submits))
         for word in reversed(self.words):
@@ -120,16 +122,16 @@ class Submitters:
 
 
 def largest_parity(size: int) -> int:
-    """How many users a set may have whose parity is looked at."""
+    """The largest number of users of a set whose parity is looked at, in clusters of this size."""
     subsets = np.cumsum([math.comb(size, users) for users in range(1, size + 1)])
     return max(1, int(np.count_nonzero(subsets <= MOST_SUBSETS)))
 
 
 def best_parity(submits: Bools, labels: Bools) -> Parity:
-    """The set of users whose parity tells the labels (N,) apart best, among all of up to `largest_parity` users.
+    """The score by the set of up to `largest_parity` users whose parity tells the labels apart best.
 
     Args:
-        submits: (N, n).
+        submits: (N, n) which users of each cluster submit. labels: (N,) the targets' labels.
     """
     size, most, trials = submits.shape[1], largest_parity(submits.shape[1]), labels.size
     columns, ones = _packed(submits.T), _packed(labels)
@@ -156,7 +158,10 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
 
 
 def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
-    """Patterns of who submits that tell the labels (N,) apart, each in the clusters in which none before it occurs."""
+    """Words that tell the labels (N,) apart; each is the best in the clusters in which no earlier word occurs.
+
+    submits: (N, n) which users of each cluster submit.
+    """
     words, remaining = list[Word](), np.ones(labels.size, dtype=np.bool_)
     while len(words) < MOST_WORDS:
         word = best_word(submits[remaining], labels[remaining])
@@ -168,11 +173,13 @@ def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
 
 
 Literals = tuple[tuple[int, int], ...]
-"""Users of a word, ascending, each with 1 if she submits in it, else 0."""
+"""The users of a word, ascending, each with 1 if she submits and 0 if she does not."""
 
 
 class PartialWord(NamedTuple):
-    """A word, where it occurs (packed bits of clusters), and by how many standard deviations it tells labels apart."""
+    """A word that may become longer. occurs: packed bits, one for each cluster. sigmas: how far it tells labels apart,
+    in standard deviations.
+    """
 
     literals: Literals
     occurs: Packed
@@ -180,9 +187,9 @@ class PartialWord(NamedTuple):
 
 
 def best_word(submits: Bools, labels: Bools) -> Word | None:
-    """The pattern of who submits that tells the labels (N,) apart best; None if none does so by `LEAST_SIGMAS`.
+    """The word that tells the labels (N,) apart best; None if no word does by more than `LEAST_SIGMAS`.
 
-    The `WIDTH` best patterns of each length are made longer by each further user, who submits or does not.
+    The `WIDTH` best words of each length are made longer by each further user, who submits or does not.
     """
     size = submits.shape[1]
     columns = _packed(np.stack([~submits.T, submits.T], axis=1))  # (n, 2, words)
@@ -202,12 +209,14 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
 
 
 def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
-    """The best `WIDTH` patterns with one more user. columns: (n, 2, words), the clusters in which each user does not
-    and does submit.
+    """The best `WIDTH` words with one more user.
+
+    columns: (n, 2, ...) packed bits of the clusters in which each user does not submit, and submits. ones: packed bits
+    of the clusters whose target has label 1.
     """
     occurs = word.occurs & columns
     hits, of_one = _hits(occurs), _hits(occurs & ones)
-    # Labels are fair coins: given the hits, ones less zeros among them have variance `hits`.
+    # Labels are fair coins: given the number of hits, the ones less the zeros among them have this number as variance.
     sigmas = np.where(hits >= FEWEST_HITS, np.abs(2.0 * of_one - hits) / np.sqrt(np.maximum(hits, 1)), -1.0)
     sigmas[[user for user, _ in word.literals]] = -1.0
     for index in np.argsort(-sigmas, axis=None)[:WIDTH].tolist():
@@ -217,25 +226,28 @@ def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[Partia
 
 
 def _log_odds(occurs: Bools, labels: Bools) -> float:
-    """The evidence of an event for label 1, ln Pr[event | 1] - ln Pr[event | 0], estimated and drawn towards 0."""
+    """The evidence of an event for label 1: an estimate of ln Pr[event | 1] - ln Pr[event | 0] that is drawn towards 0.
+
+    occurs: (N,) whether the event occurs in each cluster. labels: (N,) the targets' labels.
+    """
     ones, zeros = (np.count_nonzero(occurs & (labels == label)) + SMOOTHING for label in (True, False))
     return math.log(ones / zeros)
 
 
 def _numbers(submits: Bools) -> NDArray[np.int64]:
-    """Who submits (N, n) as binary numbers (N,); n is at most 62."""
+    """The patterns (N, n) of N clusters as binary numbers (N,); n is at most 62."""
     return np.asarray(submits.astype(np.int64) @ (1 << np.arange(submits.shape[1], dtype=np.int64)))
 
 
 def _packed(bits: Bools) -> Packed:
-    """Bits (..., N) in words of 64, filled up with zeros."""
+    """Bits (..., N) as integers of 64 bits, filled up with zeros."""
     missing = -bits.shape[-1] % 64
     filled = np.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, missing)])
     return np.ascontiguousarray(np.packbits(filled, axis=-1)).view(np.uint64)
 
 
 def _hits(bits: Packed) -> NDArray[np.int64]:
-    """How many bits are set, (...) of (..., words)."""
+    """How many bits are set along the last axis of packed bits."""
     return np.asarray(np.bitwise_count(bits).sum(axis=-1, dtype=np.int64))
 
 

@@ -1,10 +1,10 @@
 """An audit in one run of PATE: in each run of all tests and answers one teacher's vote is a fair coin.
 
-The users of a run are made up: there is one for each teacher, so that a label is a vote. The mechanism itself deals the
-shards, lets the teachers vote and adds the noise. The attacker knows all other labels. Of the runs in which the labels
-of the others are split between two classes in some proportion, the attack takes those that tell most by a rehearsal
-with the claimed noise. It guesses by the likelihoods of results that the rehearsal found. Runs have noise of their own,
-so that their targets are independent.
+The users of a run are invented, one for each teacher, so that a user's label is her teacher's vote. The mechanism
+itself deals the shards, lets the teachers vote and adds the noise. The attacker knows all other labels. A rehearsal
+with the claimed noise tries several splits of the other votes between the classes; the attack takes the split whose
+results depend most on the target's vote, and guesses by the likelihoods of results that the rehearsal estimates. Runs
+have independent noise, so that their targets are independent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,50 +13,56 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from p2p_sim.audit.one_run import TYPE_ONE, Account, OneRunAudit, RepeatedTargets, ScoredTargets, audited
-from p2p_sim.base import InputError, Streams, one_thread
+from p2p_sim.audit.one_run import (
+    TYPE_ONE,
+    Account,
+    Floats,
+    OneRunAudit,
+    RepeatedTargets,
+    ScoredTargets,
+    claim_of,
+    perform_audit,
+)
+from p2p_sim.base import Streams, one_thread
 from p2p_sim.mechanisms import PateConfig, teachers_inputs
 from p2p_sim.privacy.rivals import Pate
 from p2p_sim.privacy.rivals.pate import SMALLEST_NOISE
-from p2p_sim.replicate import Replicate, prepare
+from p2p_sim.replicate import Replicate
 
-Floats = NDArray[np.float64]
 Votes = NDArray[np.int64]
 REHEARSED = 50_000
-"""Queries from which the likelihoods of a query's results are estimated; a tenth to choose the votes of the others."""
+"""Queries from which the likelihoods of a query's results are estimated; a tenth of them for each split that is tried.
+"""
 SPLITS = 16
-"""Numbers of votes for the leading class that are tried, about."""
+"""About how many numbers of votes for the leading class are tried."""
 TOGETHER = 500
-"""Runs with the same shards."""
+"""Runs that share the teachers' shards."""
 
 
 def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = None) -> OneRunAudit:
     """Attack the results of all tests and answers of PATE.
 
     Args:
-        case: the scenario, whose first replicate has the classes. trials: runs, each with one target.
-        mechanism: what is attacked, if it is not what the scenario claims.
+        case: the scenario, whose first replicate has the classes. trials: number of runs, each with one target.
+        mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism is not PATE.
     """
-    ready = prepare(case)
-    claimed = ready.mechanism
-    if not isinstance(claimed, PateConfig):
-        raise InputError(f"mechanism.kind = {case.scenario.mechanism.kind!r}: teachers do not vote")
+    claimed, people = claim_of(case, "teachers do not vote", PateConfig)
     with one_thread():
-        results = best_results(claimed, ready.population.num_classes, case.scenario.seed)
+        results = best_results(claimed, people.num_classes, case.scenario.seed)
     account = VotesCurve(claimed, np.ones(1, dtype=np.int64))
-    return audited(case.scenario, PateTargets(mechanism or claimed, results), account, trials=trials)
+    return perform_audit(case.scenario, PateTargets(mechanism or claimed, results), account, trials=trials)
 
 
 @dataclass(frozen=True)
 class VoteResults:
-    """What the attacker knows of a query's results.
+    """What the attacker knows about the results of a query, if the target votes for class 0 or for class 1.
 
-    others: (K,) votes of all teachers but the target's; she votes for class 0 or for class 1.
+    others: (K,) votes for each class, without the target's.
     gains: (K+1,) ln Pr[result | class 1] - ln Pr[result | class 0] of each class as an answer, and last of no answer.
-    evidence: how much all queries of a run tell, about: a symmetrised Kullback-Leibler divergence.
+    evidence: about the symmetrised Kullback-Leibler divergence of all results of a run.
     """
 
     others: Votes
@@ -65,14 +71,14 @@ class VoteResults:
 
 
 def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
-    """The votes of the other teachers that show most of the target's vote, and what the results then say."""
+    """The votes of the other teachers with the largest evidence about the target's vote, with the results' gains."""
     rng = Streams(seed, 0).generator("audit-rehearsal")
     tried = (rehearsed(mechanism, others, REHEARSED // 10, rng) for others in splits(mechanism, num_classes))
     return rehearsed(mechanism, max(tried, key=lambda results: results.evidence).others, REHEARSED, rng)
 
 
 def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
-    """Votes (K,) of all teachers but one, to be tried: near ties, clear majorities, and votes about the threshold."""
+    """Votes (K,) of all teachers but one: near ties, clear majorities, and numbers of votes near the threshold."""
     others, line = mechanism.teachers - 1, round(mechanism.threshold * mechanism.teachers)
     tried = [*np.linspace(0, others, SPLITS).round().astype(int).tolist(), others // 2, line - 1, line]
     for most in sorted({min(max(0, votes), others) for votes in tried}):
@@ -86,9 +92,9 @@ def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
 
 
 def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
-    """What the results of so many single queries say if the other teachers vote like this."""
+    """The gains and the evidence of results, estimated from this many queries on which the other teachers vote so."""
     endless, classes = mechanism.model_copy(update={"answers": queries, "queries": queries}), len(others)
-    # Shares of each answer, and last of no answer, if the target votes for class 0 and for class 1.
+    # How often each class is the answer, and last how often there is none, if the target votes for class 0 or class 1.
     results = [endless.answered(np.tile(others + own, (queries, 1)), rng) for own in np.eye(2, classes, dtype=int)]
     counts = [np.bincount(np.where(got < 0, classes, got), minlength=classes + 1) + 1.0 for got in results]
     low, high = (count / count.sum() for count in counts)
@@ -100,12 +106,13 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
 
 @dataclass(frozen=True)
 class PateTargets(RepeatedTargets):
-    """Runs of all tests and answers as targets. rehearsal: what the attacker knows of the results."""
+    """Runs of all tests and answers, with one target each.
+
+    mechanism: what is attacked. rehearsal: what the attacker knows about the results.
+    """
 
     mechanism: PateConfig
     rehearsal: VoteResults
-
-    exact = (False,)
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         """The targets of some runs that share the teachers' shards."""
@@ -119,7 +126,7 @@ class PateTargets(RepeatedTargets):
         return ScoredTargets(coins, np.array(scores, dtype=np.float32)[None, :], runs * self.mechanism.teachers)
 
     def _votes(self, streams: Streams) -> list[Votes]:
-        """The votes on all queries, (Q, K), in both worlds, as the mechanism's teachers cast them."""
+        """The votes (Q, K) of the mechanism's teachers on all queries, if the target's label is 0 and if it is 1."""
         users = self.mechanism.teachers
         labels = np.repeat(np.arange(len(self.rehearsal.others), dtype=np.uint8), self.rehearsal.others)
         queries = np.arange(self.mechanism.queries) % users
@@ -147,18 +154,18 @@ class VotesCurve(Account):
 
     @property
     def largest(self) -> float:
-        """ε(δ) of the statement."""
+        """The certified ε at the mechanism's δ."""
         return self.accountant.epsilon(self.mechanism.setup.delta).epsilon_upper
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε with noise that is `rise` times smaller, which makes ε about `rise` times larger."""
+        """δ at each ε if the noise is divided by `rise`, which makes ε about `rise` times as large."""
         claimed = self.accountant
         answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
         less = Pate(answer, test, claimed.answers, claimed.queries)
         return np.array([less.delta(epsilon).upper for epsilon in epsilons])
 
     def curves(self) -> dict[str, Floats]:
-        """The trade-off curve of the Gaussian mechanism that bounds all results, by its name in the figure."""
+        """The trade-off curve of the Gaussian mechanism that bounds all results together, by its name in the figure."""
         import scipy
 
         moved = scipy.special.ndtri(1.0 - TYPE_ONE) - self.accountant.mu

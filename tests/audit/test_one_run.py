@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.audit.exchange_attack import ClusterCurves, audit_exchange, exchange_attack, people_of
-from p2p_sim.audit.exchange_targets import ExchangeTargets, copies, own_users
+from p2p_sim.audit.exchange_targets import ClusterTargets, copies, own_users
 from p2p_sim.audit.local_attack import audit_local
 from p2p_sim.audit.model_attack import audit_model
 from p2p_sim.audit.scores import LikelihoodRatio
@@ -118,7 +118,7 @@ def test_users_who_are_drawn_are_those_who_are_held():
     drawn, held = people_of(asked), asked.people()
     assert not isinstance(drawn, Population)
     found = [
-        list(ExchangeTargets(asked, exchange(0.1, 1.0, engine="vectorised"), own_users(people)).batches(50, 7))
+        list(ClusterTargets(asked, exchange(0.1, 1.0, engine="vectorised"), own_users(people)).batches(50, 7))
         for people in (drawn, held)
     ]
     for one, other in zip(*found, strict=True):
@@ -130,7 +130,7 @@ def test_users_who_are_drawn_are_those_who_are_held():
 def test_the_score_is_the_exact_likelihood_ratio(ones):
     labels = np.zeros(12, dtype=np.uint8)
     labels[1 : 1 + ones] = 1
-    targets = ExchangeTargets(case(), exchange(0.15, 0.6, engine="vectorised"), copies(labels))
+    targets = ClusterTargets(case(), exchange(0.15, 0.6, engine="vectorised"), copies(labels))
     [batch] = targets.batches(500, 3)
     zero, one = LabelExchange(12, 0.15, 0.6).privacy_loss_pmfs(ones)
     views = list(zip(batch.sent.tolist(), batch.sent_ones.tolist(), strict=True))
@@ -144,7 +144,7 @@ def test_the_score_is_the_exact_likelihood_ratio(ones):
 def test_simulated_audits_of_a_sound_exchange_hardly_ever_fail():
     """1,000 audits at error .01: 25 or more false alarms have probability below 1e-4; at error 1e-9 there are none."""
     labels = np.zeros(31, dtype=np.uint8)
-    targets = ExchangeTargets(case(), exchange(0.1, 1.0, engine="vectorised"), copies(labels))
+    targets = ClusterTargets(case(), exchange(0.1, 1.0, engine="vectorised"), copies(labels))
     attack = exchange_attack(targets, True, 5_000, 0)
     account = ClusterCurves(targets.mechanism, np.array([31]), 1e-5)
     often, never = false_alarms(attack, account)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom, multinomial
 
-from p2p_sim.audit.local_attack import pure_delta
 from p2p_sim.privacy.audit_statistics.one_run_guesses import (
     Guesses,
     best_epsilon_stake,
@@ -15,6 +14,7 @@ from p2p_sim.privacy.audit_statistics.one_run_guesses import (
     binomial_power,
     delta_lower,
     epsilon_lower,
+    pure_delta,
     smallest_refused,
 )
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, drawn_tradeoff, plan_one_run

@@ -114,7 +114,8 @@ def test_the_power_is_that_of_a_mechanism_whose_epsilon_is_so_much_larger():
     target = 1.5 * curves.accountant(30).epsilon(1e-5).epsilon_upper
     shares = np.linspace(0.3, 1.0, 300)
     share = next(s for s in shares if curves.weaker(30, s).epsilon(1e-5).epsilon_upper <= target)
-    for epsilon, factor in zip((0.0, 0.5), curves.grown([0.0, 0.5], 1.5), strict=True):
+    factors = curves.reached([0.0, 0.5], 1.5) / curves.reached([0.0, 0.5], 1.0)
+    for epsilon, factor in zip((0.0, 0.5), factors, strict=True):
         weak, own = (
             accountant.delta(epsilon).upper for accountant in (curves.weaker(30, share), curves.accountant(30))
         )

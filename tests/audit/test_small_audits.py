@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from p2p_sim.audit.small_exchange_attack import audit, count
+from p2p_sim.audit.faulty_network_attack import run_world
+from p2p_sim.audit.small_exchange_attack import audit
 from p2p_sim.base.errors import InputError
 from p2p_sim.exchange import engines
 from p2p_sim.mechanisms.label_exchange import LabelExchangeMechanism
@@ -26,7 +27,7 @@ NETWORK = NetworkConfig(start_window_s=1.0)
 
 
 def attacked(attack: AttackPlan, mechanism, network: NetworkConfig = NETWORK, seed: int = 3) -> AuditResult:
-    return attack.judge(np.stack([count(attack, mechanism, network, seed, label) for label in (0, 1)]))
+    return attack.judge(np.stack([run_world(attack, mechanism, network, seed, label).views for label in (0, 1)]))
 
 
 def scenario(alpha: float, theta: float, delta: float = 1e-3, **network) -> Scenario:
@@ -84,7 +85,7 @@ def test_views_follow_their_law(views, label):
     The control holds the counts against the law of the other world.
     """
     attack = plan(views, 1e-3, 60_000)
-    counts = count(attack, exchange(0.2, 0.6), NETWORK, 5, label)
+    counts = run_world(attack, exchange(0.2, 0.6), NETWORK, 5, label).views
 
     def p_value(world: int) -> float:
         expected = attack.law.probabilities[world] * attack.trials

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from p2p_sim.audit.exchange_attack import ClusterCurves, exchange_attack
-from p2p_sim.audit.exchange_targets import ExchangeTargets, copies
+from p2p_sim.audit.exchange_targets import ClusterTargets, copies
 from p2p_sim.audit.submitter_scores import (
     FEWEST_HITS,
     LEAST_SIGMAS,
@@ -123,7 +123,7 @@ def test_scores_of_who_submits_hardly_ever_fail_a_sound_exchange():
     case = Replicate(Scenario.from_tree(tree | {"network": {"start_window_s": 1.0}}))
     labels = np.zeros(size, dtype=np.uint8)
     mechanism = exchange(0.1, 0.5, engine="events")
-    attack = exchange_attack(ExchangeTargets(case, mechanism, copies(labels), looks_closely=True), True, 5_000, 0)
+    attack = exchange_attack(ClusterTargets(case, mechanism, copies(labels), looks_closely=True), True, 5_000, 0)
     account = ClusterCurves(mechanism, np.array([size]), 1e-5)
     epsilons, bound = account.tested(), account.bound(1e-5).epsilon_upper
     certified, pilot = account.deltas(epsilons), attack.sample(20_000, 1, ())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from p2p_sim.audit import RISES, SHOWN, TYPE_ONE, ModelAudit, OneRunAudit
+from p2p_sim.audit import PRINTED_RISE, RISES, TYPE_ONE, ModelAudit, OneRunAudit
 from p2p_sim.base import InputError, count
 from p2p_sim.cli.printing.numbers import Line, Output, at_least, at_most, two_columns
 from p2p_sim.privacy import PrivacyBound, whole
@@ -147,7 +147,9 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
 
 def _power_lines(audit: OneRunAudit) -> list[Line]:
     """Lines on the leaks that the audit finds with a stated power, leaks that it may find, and those it cannot find."""
-    power = f"noise so small that ε rises by {SHOWN - 1:.0%} would be seen with probability {_share(audit.power)}"
+    power = (
+        f"noise so small that ε rises by {PRINTED_RISE - 1:.0%} would be seen with probability {_share(audit.power)}"
+    )
     rise = audit.smallest_rise
     smallest = f"raises ε by {rise - 1:.0%}" if rise else f"none up to {RISES[-1]:g} times ε; take more --trials"
     return [

@@ -1,6 +1,7 @@
 """Lower bounds of ε and δ that guesses in one run prove, where each target's label is a fair coin.
 
-A *view* is all that the attacker sees of a cluster. A *stake* is the weight λ of a guess in a test, fixed beforehand.
+A *target* is a user whose label an attacker guesses. A *view* is all that the attacker sees of a cluster. A *stake* is
+the weight λ of a guess in a test, fixed beforehand.
 
 **One target per cluster.** Let a target's label be private with δ(ε). Of all that the guess depends on, let only the
 view of her cluster depend on her label. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
@@ -45,6 +46,7 @@ A curve that is given by points (ε, δ) has g(y) = max over the points of e^-ε
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -181,11 +183,9 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
     from scipy.special import bdtrc
 
     p = 0.5 * (1.0 + claimed)
-    low, high = 0, trials + 1  # the fewest right guesses whose tail is at most the error
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if middle > 0 and bdtrc(middle - 1, trials, p) <= error else (middle + 1, high)
-    return 0.0 if low > trials else float(bdtrc(low - 1, trials, 0.5 * (1.0 + true)))
+    # The fewest right guesses that refuse the claim: their binomial tail is at most the error.
+    fewest = 1 + bisect_left(range(1, trials + 1), True, key=lambda right: bool(bdtrc(right - 1, trials, p) <= error))
+    return 0.0 if fewest > trials else float(bdtrc(fewest - 1, trials, 0.5 * (1.0 + true)))
 
 
 def smallest_refused(refused: Callable[[float], bool], low: float, high: float) -> float | None:
@@ -225,11 +225,12 @@ def _largest(true: Callable[[float], bool], most: float) -> float:
 
 
 Curve = Callable[[float], float]
-"""Trade-off curve g(y): a test that is right about one label with probability y is wrong about the other one with
+"""Trade-off curve g(y): a test that is right about one label with probability y is wrong about the other label with
 probability at least g(y)."""
 LARGEST_MU, LARGEST_EPSILON = 50.0, 50.0
 """Largest μ and ε that are searched."""
 _ROUNDING = 1e-15
+"""Amount by which 1 - δ is lowered, as it is rounded."""
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
@@ -241,6 +242,19 @@ def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
         return max(0.0, float(((right - spent) / powers).max()), float((rest - powers * (1.0 - right)).max()))
 
     return wrong
+
+
+def pure_delta(pure: float, epsilon: float) -> float:
+    """The largest δ(ε) under a pure ε₀: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up.
+
+    >>> round(pure_delta(math.log(9.0), 0.0), 12)
+    0.8
+    """
+    if epsilon >= pure:
+        return 0.0
+    if math.isinf(pure):
+        return 1.0
+    return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
 
 
 def gaussian_curve(mu: float) -> Curve:

@@ -26,8 +26,8 @@ from p2p_sim.privacy.audit_statistics.one_run_guesses import (
     right_and_wrong,
 )
 from p2p_sim.privacy.audit_statistics.power import clopper_pearson
+from p2p_sim.privacy.binomial_windows import Floats
 
-Floats = NDArray[np.float64]
 OF_ZERO = 0.5
 """Share of the error probability that the test at ε = 0 gets; the other tests share the rest equally."""
 CLEARLY = 4.0

@@ -8,6 +8,7 @@ error probability, which the events share.
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -164,11 +165,10 @@ class AttackPlan:
         # The least δ that the δ-test detects: the exact δ plus what the bounds lose, or the least share of hits that
         # proves, without misses, a δ above the exact one.
         surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected.delta)
-        low, high = 0, self.trials
-        while high - low > 1:
-            middle, error = (low + high) // 2, ERROR / (2 * len(events))
-            proves = delta_lower(middle, 0, self.trials, self.epsilon, error) > exact.upper
-            low, high = (low, middle) if proves else (middle, high)
+        bound = partial(
+            delta_lower, misses=0, trials=self.trials, epsilon=self.epsilon, error=ERROR / (2 * len(events))
+        )
+        fewest = 1 + bisect_left(range(1, self.trials), True, key=lambda hits: bound(hits) > exact.upper)
         return AuditResult(
             observer=self.views.observer,
             ones=self.ones,
@@ -182,7 +182,7 @@ class AttackPlan:
             error=ERROR,
             expected=expected.delta,
             expected_epsilon=expected.epsilon,
-            detectable=max(surplus, high / self.trials),
+            detectable=max(surplus, fewest / self.trials),
             basis=self.views.basis,
         )
 
@@ -195,13 +195,10 @@ class AttackPlan:
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
         events = []
         for label in (0, 1):
-
-            def reached(threshold: float, label: int = label) -> float:
-                hits = _hits(evidence(counts, threshold, label), scaled, label)
-                return epsilon_lower(*hits, self.trials, self.delta, ERROR / 4)
-
-            best = max(_thresholds(self.law), key=reached)
-            events.append(EventPair(evidence(counts, self.epsilon, label), evidence(counts, best, label)))
+            tried = [evidence(counts, threshold, label) for threshold in _thresholds(self.law)]
+            hits = [_hits(event, scaled, label) for event in tried]
+            reached = [epsilon_lower(*pair, self.trials, self.delta, ERROR / 4) for pair in hits]
+            events.append(EventPair(evidence(counts, self.epsilon, label), tried[int(np.argmax(reached))]))
         return events
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
@@ -209,11 +206,12 @@ class AttackPlan:
 
         events: for each source (exact laws, pilot) the events for label 0 and for label 1; all share a test's error.
         """
-        deltas, epsilons, error = [], [], ERROR / (2 * len(events))
-        for label, pair in (labelled for pairs in events for labelled in enumerate(pairs)):
-            deltas.append(delta_lower(*_hits(pair.for_delta, counts, label), self.trials, self.epsilon, error))
-            epsilons.append(epsilon_lower(*_hits(pair.for_epsilon, counts, label), self.trials, self.delta, error))
-        return LowerBounds(max(deltas), max(epsilons))
+        n, error = self.trials, ERROR / (2 * len(events))
+        labelled = [(label, pair) for pairs in events for label, pair in enumerate(pairs)]
+        return LowerBounds(
+            max(delta_lower(*_hits(p.for_delta, counts, label), n, self.epsilon, error) for label, p in labelled),
+            max(epsilon_lower(*_hits(p.for_epsilon, counts, label), n, self.delta, error) for label, p in labelled),
+        )
 
 
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
@@ -251,11 +249,10 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
     # For each label the threshold ε' whose event is expected to prove the largest ε.
     law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
-
-    def expected(threshold: float, label: int) -> float:
-        return epsilon_lower(*_hits(law.event(threshold, label), counts, label), trials, delta, ERROR / 2)
-
-    best = [max(thresholds, key=partial(expected, label=label)) for label in (0, 1)]
+    best = [
+        max(thresholds, key=lambda e: epsilon_lower(*_hits(law.event(e, i), counts, i), trials, delta, ERROR / 2))
+        for i in (0, 1)
+    ]
     return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(best[0], best[1]), trials=trials)
 
 
