@@ -54,7 +54,7 @@ def gain(question: "Question", advantage: float) -> str:
         who = f"a coalition of {question.members:,} with the learner"
     sentence = guessed(who, 1.0 / question.num_classes, advantage, equally_likely(question.num_classes))
     if question.observer == "peer":  # a noisy label is right with probability 1 - α
-        sentence += f" Of 100 users whom peers asked, they guess about {100.0 * (1.0 - question.flip_prob):.3g} right."
+        sentence += f" Of 100 users whom they asked, peers guess about {100.0 * (1.0 - question.flip_prob):.3g} right."
     return sentence
 
 
