@@ -59,7 +59,7 @@ EITHER = (
 )
 """Keys that exclude each other: a scenario has only one of them."""
 WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
-"""Pattern of a text that needs no quotes, such as a name or a path: a letter or "_", then letters, digits and "_./-"."""
+"""Pattern of a text that needs no quotes, such as a name or a path: a letter or "_", then also digits and "./-"."""
 
 
 def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
