@@ -191,7 +191,7 @@ def _connect(address: str, within_s: float) -> Any:
     scheduler = _scheduler(address)
     for name in ("distributed", "distributed.client"):  # each has a level of its own; our errors replace their messages
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # for attempts to connect again, once the scheduler is lost
+    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # to reconnect, once the scheduler is lost
     try:
         if scheduler.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
             raise InputError(f"dask {address}: needs certificates, see docs/many-machines.md")

@@ -71,7 +71,7 @@ def start(imports: str, perform: Perform) -> Worker:
 
 
 def serve(pipe: int, life: int) -> None:
-    """Perform batch after batch until the driver closes the pipe; the first message to it only reports that the worker is ready.
+    """Perform batch after batch until the driver closes the pipe; an empty first message reports that it is ready.
 
     Args:
         pipe, life: handles of the worker's ends, see `Worker`.
@@ -99,7 +99,7 @@ def _end_with_driver(life: Connection) -> None:
 
 
 ALONE_S = 3.0
-"""Seconds that a run may take before it starts workers: as long as a worker needs to load all modules and to compute a first ε."""
+"""Seconds that a run may take before it starts workers: as long as a worker needs to load modules and compute an ε."""
 _STILLBORN = 5
 """Largest number of workers that may die one after another before they are ready."""
 
@@ -255,7 +255,7 @@ class _Crew:
         hired.batch, hired.since = batch, time.perf_counter()
 
     def _bury(self, hired: _Hired) -> list[Done]:
-        """Take back a dead worker's batch, start another worker if there is work, and return results of failed tasks."""
+        """Take back a dead worker's batch, start another if there is work, and return results of failed tasks."""
         del self._workers[hired.worker.pipe]
         status = hired.worker.ended()
         if not hired.ready:

@@ -166,7 +166,7 @@ class SweepPlan:
 
     @property
     def sweep_identity(self) -> str:
-        """Hash of all but values along axes, so that more values extend a sweep; without axes, the scenario's identity."""
+        """Hash of all but values along axes, so that more values extend a sweep; without axes, the scenario's."""
         if not self.axes:
             return self.identity(self.base)
         tree = self.base.canonical()

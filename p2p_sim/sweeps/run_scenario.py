@@ -16,7 +16,7 @@ from p2p_sim.sweeps.run_sweep import SweepResult, run_sweep
 from p2p_sim.sweeps.tasks import Executor
 
 Progress = Callable[[int, int], None]
-"""A function that is called with the numbers of finished and of wanted replicates, at first and whenever some finish."""
+"""A function that is called with the numbers of finished and of wanted replicates, first and whenever some finish."""
 FIGURE = "privacy-utility.png"
 
 

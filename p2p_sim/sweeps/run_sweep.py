@@ -120,7 +120,7 @@ class _Driver:
         return replace(whole, replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
-        """Tasks in batches of about half a second, by the time that earlier tasks took; the tasks of a run come one by one."""
+        """Tasks in batches of about half a second, by the time that earlier tasks took; those of a run singly."""
         tasks = self.tasks()
         while True:
             size = 1

@@ -42,8 +42,8 @@ def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False
 class Session:
     """Work in an open results directory; use `open_session` to get one.
 
-    store: the directory's rows. executor: runs the tasks. finished, wanted: numbers of replicates, which an error names if the
-    work is stopped. first_error: the error of the first replicate that could not be run.
+    store: the directory's rows. executor: runs the tasks. finished, wanted: numbers of replicates, which an error names
+    if the work is stopped. first_error: the first one of replicates that could not be run.
     """
 
     store: Store
