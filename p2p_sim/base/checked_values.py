@@ -47,7 +47,7 @@ def is_whole(value: Any, below: int) -> bool:
 
 
 def misfit(derived: type, base: type) -> str:
-    """A clause on the first public method of a class that does not take its base's arguments; empty if all take them.
+    """A clause on a class's first public method that does not take the base's arguments; empty if there is none.
 
     >>> class Base:
     ...     def fit(self, features, weights): ...

@@ -59,7 +59,7 @@ class Config(BaseModel):
 
 
 class Extended(Config):
-    """A part of a scenario with keys that were added later, and that must not change the identities of old scenarios.
+    """A part of a scenario that got later keys, which must not change the identities of older scenarios.
 
     A scenario's identity is a hash of its keys and values.
     """
@@ -181,7 +181,7 @@ def _keys(model: type[Config]) -> frozenset[str]:
     """The dotted keys that scenarios may have, of every kind, such as `network.loss`; read from the JSON Schema."""
     schema = _schema(model)
     keys, tables = set[str](), [("", schema)]
-    for prefix, table in tables:  # grows meanwhile
+    for prefix, table in tables:  # the loop adds tables to the list
         for node in _branches(table, schema):
             for name, child in node.get("properties", {}).items():
                 keys.add(prefix + name)
@@ -192,7 +192,7 @@ def _keys(model: type[Config]) -> frozenset[str]:
 def differing(name: str, tree: Any, default: Any) -> Iterator[str]:
     """Yields the dotted keys at which a tree of tables differs from a default, at any depth.
 
-    A key that only the default has is left out: it belongs to another kind, which differs in keys of its own.
+    A key that only the default has is left out: it belongs to another kind, and the key `kind` then differs.
 
     Args:
         name: the key of the tree, with which every dotted key begins. tree, default: two values, often tables.

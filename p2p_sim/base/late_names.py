@@ -10,8 +10,8 @@ from typing import Any
 def late(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """The `__getattr__` and `__dir__` (PEP 562) and the `__all__` of a package, by the imports in its `__init__.pyi`.
 
-    Who needs one name does not load what all of them need. The accountants run with NumPy and SciPy alone, so that no
-    library is used for this.
+    Using one name loads only what that name needs. This function uses no library, as the accountants need only NumPy
+    and SciPy.
 
     Args:
         package: its full name. file: its `__file__`.

@@ -70,7 +70,7 @@ def _place_of(name: str) -> tuple[str, Path] | None:
 def _beside_a_path_file(distribution: Distribution | None) -> Iterator[tuple[str, Path]]:
     """Yields modules and packages, with their paths, in the folders that an editable install adds to the import path.
 
-    None are yielded if the metadata name the top-level modules.
+    Yields nothing if the metadata name the top-level modules.
     """
     if distribution is None or distribution.read_text("top_level.txt") is not None:
         return
@@ -116,7 +116,7 @@ def version() -> str:
 
 
 def url() -> str | None:
-    """The project's address on the web: the first one in the package's metadata; None if they hold none."""
+    """The project's address on the web: the first one in the package's metadata; None if there is none."""
     named = importlib.metadata.metadata(PACKAGE).get_all("Project-URL") or ()
     return next((line.rpartition(", ")[2] for line in named), None)
 

@@ -117,7 +117,7 @@ def offer_of(group: str, kind: str) -> Offer | None:
 
 
 def maker_of(thing: object) -> Offer | None:
-    """An offer of the plug-in package from which an object's class comes; None for the simulator's own classes."""
+    """An offer of the plug-in package from which an object's class comes; None if no plug-in defines the class."""
     package = type(thing).__module__.partition(".")[0]
     if package == "p2p_sim":
         return None
@@ -192,8 +192,8 @@ class PlugIns:
     A plug-in is imported when a scenario uses its kind, or when the JSON Schema is made. An unusable plug-in makes only
     its own kind an error.
 
-    group: of entry points, whose names are kinds. base: the class from which their classes must derive.
-    package: the package whose modules define p2p-sim's own kinds; empty: the union lists their classes.
+    group: the group of entry points, whose names are kinds. base: the class from which plug-ins' classes must derive.
+    package: the package whose modules define p2p-sim's own kinds; if empty, the union lists p2p-sim's own classes.
     """
 
     group: str
@@ -206,7 +206,7 @@ class PlugIns:
         own: p2p-sim's own kinds in the union, which no plug-in may offer.
 
         Raises:
-            PlugInError: several offer the kind, or its class cannot be used.
+            PlugInError: a plug-in offers one of `own`, several plug-ins offer the kind, or its class cannot be used.
         """
         makers = offers(self.group).get(kind, ())
         if makers and kind in own:
@@ -219,7 +219,7 @@ class PlugIns:
         """The union of p2p-sim's own classes and of one choice for all plug-ins, which are looked up for each value."""
         configs = self.own(source)
         choices: dict[Any, CoreSchema] = {kind: handler.generate_schema(config) for kind, config in configs.items()}
-        own = tuple(choices)  # a kind in a file may be a list, of which a dictionary cannot ask
+        own = tuple(choices)  # no dictionary: a kind in a file may be a list, which cannot be hashed
 
         def tag(value: Any) -> str | None:
             kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", "")
@@ -236,7 +236,7 @@ class PlugIns:
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         """The JSON Schema: a choice of p2p-sim's own classes and of all usable plug-ins' classes.
 
-        It warns of each unusable plug-in, with the reason.
+        Warns of each unusable plug-in, with the reason.
         """
         own = {kind: choice for kind, choice in schema["choices"].items() if kind != _OTHER}
         choices: dict[Any, CoreSchema] = dict(own)
@@ -293,8 +293,8 @@ DEBUG = "P2P_SIM_DEBUG"
 def plug_in_fault(fault: BaseException) -> str | None:
     """A line that names the plug-in, the method and the exception that it raised; None if no plug-in was running.
 
-    The method is the one that the simulator called. The number in the message is of the last line of the plug-in's own
-    package in the traceback.
+    The method is the one that the simulator called. The line number in the message is that of the traceback's last
+    frame in a plug-in's package.
     """
     modules = {offer.entry.module.partition(".")[0]: offer for offer in offers_of_all()}
     frames = [(frame, line) for frame, line in traceback.walk_tb(fault.__traceback__) if _top(frame) in modules]

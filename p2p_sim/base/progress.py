@@ -22,7 +22,7 @@ def console(stderr: bool = False) -> "Console":
 PLAIN_EVERY_S = 10.0
 """Seconds between two plain lines of progress, where no bar can be drawn."""
 COUNT = len("9,999,999 of 9,999,999")
-"""Width, in characters, of the widest pair of counts that a bar shows."""
+"""Number of characters that are kept free for the two counts beside a bar."""
 _silent = False
 
 
@@ -34,7 +34,7 @@ class Show(Protocol):
 
 
 def silence() -> None:
-    """Show no progress in this process from now on: the process that started it has the terminal."""
+    """Draw no bars on the terminal in this process from now on: the process that started it draws there."""
     global _silent
     _silent = True
 
@@ -43,13 +43,13 @@ def silence() -> None:
 def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, quiet: bool = False) -> Iterator[Show]:
     """A context that shows the progress of some work, and yields the function that the work calls to report progress.
 
-    Worker processes show nothing, since the process that started them has the terminal.
+    Worker processes draw no bars on a terminal, where the process that started them draws; elsewhere they print lines.
 
     Args:
         name: of the work. unit: plural noun of the things counted. total: number of things at the start.
         estimate: show the remaining time beside a bar. quiet: show nothing.
     """
-    import multiprocessing  # importing it takes as long as importing all modules of this command
+    import multiprocessing  # imported late: its import takes as long as that of all modules of the command
 
     errors = console(stderr=True)
     if quiet or (errors.is_interactive and (_silent or multiprocessing.parent_process() is not None)):

@@ -25,7 +25,7 @@ _AROUND = PACKAGE.parent if not (PACKAGE / "scenarios").is_dir() and _is_checkou
 SCENARIOS, EXAMPLES = _AROUND / "scenarios", _AROUND / "examples"
 """Folders of the shipped files: inside the package where a wheel is installed, beside the package in a checkout."""
 SWEEPS = "sweeps/"
-"""The beginning of a shipped sweep's full name; `p2p-sim sweep` takes the rest of the name alone."""
+"""The beginning of a shipped sweep's full name, which `p2p-sim sweep` does not need."""
 
 
 @cache
@@ -67,7 +67,6 @@ def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) 
         return path
     text, own = Path(name).as_posix(), path.with_name(f"{path.name}.toml") if path.name else path
     shipped_path = named(text, sweep)
-    # the user's own file with the name comes before the shipped file
     if _is_there(own):
         if shipped_path is not None and not own.samefile(shipped_path):
             warnings.warn(f"{text}: your own file {own} is taken, not the one of this name of p2p-sim", stacklevel=2)

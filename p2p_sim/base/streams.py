@@ -1,8 +1,8 @@
 """What makes a run the same everywhere: named, independent random streams from one seed, and one numerical thread.
 
-A stream is addressed by (seed, replicate, purpose, shard, attempt). So the order of events, faults and other shards do
-not change a user's numbers. Two mechanisms on the same replicate meet the same users and the same network, and draw
-their noise from the same numbers. A noise salt draws other noise for the same users.
+A stream is addressed by (seed, replicate, purpose, shard, attempt). Event order, faults and other shards
+thus leave a user's numbers unchanged. Two mechanisms on the same replicate have the same users and the same network,
+and draw their noise from the same numbers. A noise salt changes all streams but the users'.
 The numbers are for simulation: they are not cryptographic noise and must not protect anyone's real label.
 """
 
@@ -25,7 +25,7 @@ BLOCK = 65_536
 CACHED = 8_192
 """Count of numbers computed at a time, so that intermediate results stay in the cache; it changes no number."""
 OF_THE_USERS = frozenset({"law", "population", "holdout", "clusters", "overlay"})
-"""Purposes of streams that a noise salt leaves alone: who the users are and who knows whom; also all roles."""
+"""Purposes that a noise salt leaves alone, besides all of "role-": who the users are and who knows whom."""
 GOLDEN = 0x9E3779B97F4A7C15
 """SplitMix64's step: 2**64 over the golden ratio, made odd."""
 
@@ -47,7 +47,7 @@ class Streams:
     home: int = 0
 
     def within(self, shard: int) -> "Streams":
-        """All streams of the replicate, with the shard that is used if a call names none set to this one."""
+        """The same streams, with `shard` as the shard of calls that name none."""
         return replace(self, home=shard)
 
     def generator(self, purpose: str, shard: int | None = None, attempt: int = 0) -> np.random.Generator:
@@ -169,9 +169,9 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
 
 
 _libraries = lru_cache(maxsize=1)(lambda modules: ThreadpoolController())
-"""The numerical libraries of this process, by the number of imported modules: only an import loads further ones.
+"""A cache of this process's numerical libraries, which are searched again once more modules are imported.
 
-The search takes milliseconds, a good part of a small replicate.
+The search takes milliseconds, a good part of a small replicate. Its argument is the number of imported modules.
 """
 
 

@@ -17,9 +17,9 @@ def read_toml(path: Path) -> dict[str, Any]:
     """The nested tables of a TOML file; an InputError says why the file cannot be read."""
     try:
         with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)  # a device may have no end
+            content = file.read(LARGEST_FILE + 1)  # a device file may have no end
         text = content.decode()
-    except (OSError, ValueError) as error:  # a name may hold a null character
+    except (OSError, ValueError) as error:  # ValueError: a null character in the name, or no UTF-8
         raise InputError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if len(content) > LARGEST_FILE:
         raise InputError(f"{path}: is larger than {LARGEST_FILE:,} bytes")
@@ -33,7 +33,7 @@ def parsed(text: str) -> dict[str, Any]:
     """The nested tables of a TOML text.
 
     Raises:
-        ValueError: it is no TOML, holds a whole number beyond 64 bits, or has more than `DEEPEST` levels.
+        ValueError: the text is not valid TOML, has a whole number beyond 64 bits, or more than `DEEPEST` levels.
     """
     deep = f"nested more than {DEEPEST} levels"
     try:
@@ -59,7 +59,7 @@ EITHER = (
 )
 """Keys that exclude each other: a scenario has only one of them."""
 WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
-"""Pattern of a text that needs no quotes, such as a name or a path: letters, digits and the characters between."""
+"""Pattern of a text that needs no quotes, such as a name or a path: a letter or "_", then also digits and "./-"."""
 
 
 def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
@@ -98,7 +98,7 @@ def parse_override(override: str) -> tuple[str, Any]:
     """The key and value of a text "dotted.key=value", with a TOML value or a bare word: engine=vectorised.
 
     Raises:
-        InputError: the value is neither; a hint says to put text in quotes.
+        InputError: the text has no key or no "=", or the value is neither; a hint says to put text in quotes.
     """
     key, equals, text = override.partition("=")
     key = key.strip()
@@ -133,7 +133,7 @@ def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
             raise InputError(f"{key}: {parent} is not a table")
     if last == "kind" and tree.get("kind") != value:
         tree.clear()
-    tree[last] = copy.deepcopy(value)  # a later key may change it
+    tree[last] = copy.deepcopy(value)  # a copy, since a later key may change it
 
 
 def value_at(tree: Any, key: str) -> Any:

@@ -14,7 +14,7 @@ def no_file(path: Path) -> str:
     """The reason why a path names no file: it is a directory, or does not exist."""
     try:
         directory = path.is_dir()
-    except (OSError, ValueError):  # a name that nothing can have
+    except (OSError, ValueError):  # no file can have such a name
         directory = False
     return "is a directory, not a file" if directory else "no such file"
 
@@ -36,7 +36,7 @@ def writing(where: Path) -> Iterator[None]:
 
 @contextmanager
 def directory_made(directory: Path) -> Iterator[None]:
-    """A context that makes a directory and its parents; if the work fails, the new ones that are empty are removed.
+    """A context that makes a directory and its parents; if the work fails, it removes those new ones that are empty.
 
     Raises:
         OSError: the directory cannot be made.
@@ -46,7 +46,7 @@ def directory_made(directory: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # somebody else's file is in it
+        with suppress(OSError):  # one of them is not empty
             for path in missing:
                 path.rmdir()
         raise
@@ -77,7 +77,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def append_jsonl(path: Path, records: Sequence[Mapping[str, Any]], sync: bool = True) -> None:
-    """Append records to a file of JSON lines, all or none; with `sync`, wait until they are on disk."""
+    """Append records to a file of JSON lines, each whole or not at all; with `sync`, wait until they are on disk."""
     try:
         with path.open("a", encoding="utf-8") as file:
             file.write("".join(json.dumps(record) + "\n" for record in records))

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMULA = re.compile(r"[=+@＝＋－＠'\t\r\n]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", re.IGNORECASE)
-"""The beginning of a text that spreadsheets may run, or of one with an apostrophe; not that of a negative number."""
+"""Matches the beginning of a text that spreadsheets may run as a formula, and an apostrophe; not a negative number."""
 
 
 def as_text(cell: object) -> object:

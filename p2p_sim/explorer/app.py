@@ -41,14 +41,14 @@ PAGES = {
 """The pages by address, with their headings."""
 KINDS = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 LANES = ("told", "curve", "needed", "film")
-"""Questions of these kinds are answered in a process each."""
+"""The kinds of questions that are answered in worker processes."""
 FILM_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
 }
-"""A film runs its own script, alone: it can neither ask the explorer nor anybody else."""
+"""Headers of a film, whose page can run its own script, but can reach neither the explorer nor another server."""
 MOST_FILMS = 4
-"""Films that are held in memory; an older one is played anew."""
+"""Largest number of films that are held in memory; an older film has to be played anew."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -56,7 +56,7 @@ class Explorer:
     """The explorer's pages and answers.
 
     Args:
-        directories: results directories that may be read. lanes: what answers the questions of each kind.
+        directories: results directories that may be read. lanes: for each of `LANES`, the object that answers.
     """
 
     def __init__(self, directories: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:
@@ -68,7 +68,7 @@ class Explorer:
 
     @cached_property
     def _watch(self) -> "Watch":
-        # imported late, as all that loads pandas: the first page is there sooner
+        # imported late, like all modules that load pandas, so that the first page comes sooner
         from p2p_sim.explorer.progress_page import Watch
 
         return Watch()
@@ -82,7 +82,7 @@ class Explorer:
     @property
     def routes(self) -> list[Route]:
         """The addresses that the explorer answers, without the token, each with its function."""
-        # computed in a thread of this process; the questions of LANES, which may take minutes, in processes
+        # computed in threads of this process; the questions of LANES, which may take minutes, in worker processes
         computed: dict[str, Callable[[Request], dict[str, Any]]] = {
             "results": self._results,
             "runs": lambda request: self._runs.table(request.query_params.get("since", "")),
@@ -204,7 +204,7 @@ def _answering(answer: Answer) -> Answer:
 
 
 def _json(content: dict[str, Any]) -> Response:
-    """A response of JSON in ASCII, so that a text with half a character pair can be sent."""
+    """A response of JSON in ASCII, so that a text with a lone surrogate can be sent."""
     return Response(json.dumps(finite(content), allow_nan=False), media_type="application/json")
 
 
@@ -218,9 +218,9 @@ def application(
     """The explorer as an ASGI application behind its guard.
 
     Args:
-        directories: results directories that may be read. lanes: what answers the questions of each kind.
+        directories: results directories that may be read. lanes: for each of `LANES`, the object that answers.
         token: secret, the beginning of every path.
-        host: address and port. started: runs from the start of the server.
+        host: address and port. started: called when the server starts; its coroutine runs beside the server.
     """
 
     @asynccontextmanager

@@ -18,17 +18,17 @@ from p2p_sim.results import LOCK
 
 Standing = Literal["running", "finished", "incomplete", "damaged"]
 DEEPEST = 4
-"""The levels of folders that are searched below a directory named at the start."""
+"""The number of levels of folders that are searched below each root directory."""
 LARGEST_READ = 64_000_000
-"""The largest file of rows, in bytes, that is read to list its directory, which takes some seconds."""
+"""The largest file of rows, in bytes, that is read for the list, in some seconds; lines of larger ones are counted."""
 LineT = TypeVar("LineT")
 Stamp = tuple[tuple[str, int, int, int], ...]
-"""Name, inode, size and time of change of each file of a directory; a change of a file changes the stamp."""
+"""Name, inode, size and time of change of each file of a directory but its lock; differs when one of them changes."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One line of the list of results. reason: why the directory is not finished, in words; empty if it is."""
+    """One line of the list of results. reason: what is unfinished or wrong, in words; else empty."""
 
     path: Path
     state: Standing
@@ -45,7 +45,7 @@ class _DirectoryReader:
         """Yield every results directory at or below a directory `path`, in the order of the names; never raise.
 
         Links are not followed. Directories with a link to a file outside `root` are left out, and so are directories
-        whose manifest is of no run and no sweep.
+        whose manifest describes neither a run nor a sweep.
 
         Args:
             root: a directory at or above `path`, without links in its own path. depth: levels from `root` to `path`.
@@ -56,7 +56,7 @@ class _DirectoryReader:
             if not path.resolve().is_relative_to(root):
                 return
             entries = sorted(path.iterdir())
-        except (OSError, RuntimeError) as error:  # Python below 3.13 has the latter for a link to itself
+        except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself, in Python below 3.13
             yield _damaged(path, f"cannot be read ({getattr(error, 'strerror', None) or error})")
             return
         if path / MANIFEST in entries:
@@ -65,14 +65,14 @@ class _DirectoryReader:
                 yield line
             return
         for entry in entries:
-            if os.path.islink(entry):  # never raises, as Path.is_symlink may
+            if os.path.islink(entry):  # never raises; Path.is_symlink may
                 if _leads_to_itself(entry):
                     yield _damaged(entry, "a link to itself")
             elif os.path.isdir(entry) and depth < DEEPEST:
                 yield from self.below(entry, root, depth + 1)
 
     def _state(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
-        """The line of a directory with the given entries; None if a file lies outside `root`, or it is no run or sweep.
+        """The line of a directory with the given entries; None if a file lies outside `root`, or it has no run or sweep.
 
         Raises:
             Exception: the directory is damaged.
@@ -82,7 +82,7 @@ class _DirectoryReader:
         for entry in entries:
             if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
                 return None
-        # a directory whose files have not changed since it was read keeps its line, unless somebody writes to it now
+        # a directory whose files have not changed since it was read keeps its line, unless a process writes to it now
         _check_files(path)
         stamp = _stamp(entries)
         before, listed = self._read.get(path, ((), None))
@@ -184,8 +184,8 @@ def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
         return _damaged(path, str(error).replace(str(InputError(f"{path}/")), ""))
     except UnicodeEncodeError as error:  # a lone surrogate
         half = ascii(error.object[error.start])[1:-1]
-        return _damaged(path, f"holds half a character, {half}, which no page and no file can hold")
-    except Exception as error:  # whatever a damaged file does to a reader
+        return _damaged(path, f"contains a lone surrogate, {half}, which cannot be written as UTF-8")
+    except Exception as error:  # a damaged file may cause any error
         return _damaged(path, f"{type(error).__name__}: {error}")
 
 
@@ -222,7 +222,7 @@ class ReadableDirectory:
     """A results directory that the explorer may read.
 
     key: its name in requests. name: its name on pages. published: whether it belongs to a published study. state:
-    whether it is running, finished, incomplete or damaged. reason: why it is not finished, in words; empty if it is.
+    whether it is running, finished, incomplete or damaged. reason: what is unfinished or wrong, in words; else empty.
     """
 
     key: str
@@ -267,8 +267,8 @@ class ReadableDirectories:
                     if listed.path not in directories and len(directories) < MOST:
                         below = listed.path.relative_to(root).as_posix()
                         name = unresolved.name or unresolved.as_posix() if below == "." else below
-                        key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]  # does not show the path
-                        # bytes that are no UTF-8, and letters that would break the line, are escaped
+                        key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]  # a hash, which does not show the path
+                        # bytes that are not UTF-8, and characters that cannot be printed, are escaped
                         text = os.fsencode(name).decode(errors="backslashreplace")
                         reason = listed.reason or "its name is not UTF-8" * (text != name)
                         printable = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
@@ -292,7 +292,7 @@ class ReadableDirectories:
         """The directories with some keys, each once.
 
         Raises:
-            InputError: a directory may not be read, or is damaged.
+            InputError: no listed directory has one of the keys, or a directory is damaged.
         """
         by_key = {directory.key: directory for directory in self.all()}
         if not set(keys) <= set(by_key):

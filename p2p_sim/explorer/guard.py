@@ -20,27 +20,27 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-"""Headers of every response that has none of its own; no other site learns the address, which holds the token."""
+"""Headers of responses that lack them; no other site learns the address, which contains the token."""
 REFUSED = (
     "refused: this is no address of a running explorer. If the explorer was restarted: open its new address, which "
     "p2p-sim explore printed.\n"
 )
 MOST_AT_ONCE = 32
-"""Requests that are answered at once; a browser sends six."""
+"""Largest number of requests that are answered at a time; a browser sends six."""
 LONGEST_BODY = 200_000
-"""Bytes of a request's body; a scenario's text is far shorter."""
+"""Largest number of bytes of a request's body; a scenario's text is far shorter."""
 
 
 class Guard:
     """An ASGI application before another one: refuses requests with 403, or hands them on without the token.
 
     A request is handed on if its path begins with the token, its Host is `host`, and its Origin, if it has one, is
-    that of `host`. Browsers say in Sec-Fetch-Site where a request comes from: what another site caused is refused,
-    unless somebody opens a page whose whole address is known there. Websockets and other upgrades of a connection are
-    refused, as the explorer has none. No more than `MOST_AT_ONCE` requests are answered at once.
+    that of `host`. A request that another site caused, by the browser's header Sec-Fetch-Site, is refused unless it
+    opens a page of the explorer by its whole address. Websockets and other upgrades of a connection are refused, as the
+    explorer uses none. No more than `MOST_AT_ONCE` requests are answered at a time.
 
     Args:
-        inner: what answers. token: secret. host: address and port, such as 127.0.0.1:8000.
+        inner: the application that answers. token: secret. host: address and port, such as 127.0.0.1:8000.
     """
 
     def __init__(self, inner: ASGIApp, token: str, host: str) -> None:
@@ -56,7 +56,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
             return
         several = Headers(scope=scope)
-        sent = {name: ", ".join(several.getlist(name)) for name in several}  # sent twice: what no check accepts
+        sent = {name: ", ".join(several.getlist(name)) for name in several}  # twice: joined, which no check accepts
         rest = self._rest(sent, scope["path"])
         length = sent.get("content-length", "0")
         if rest is None:
@@ -102,5 +102,5 @@ def _adding(send: Send) -> Send:
 
 
 def _ending(text: str, status: int) -> PlainTextResponse:
-    """An answer after which the connection ends, so that whoever is refused holds none."""
+    """An answer after which the connection ends, so that refused requests keep no connection open."""
     return PlainTextResponse(text, status, {**HEADERS, "connection": "close"})

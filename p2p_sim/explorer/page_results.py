@@ -41,7 +41,7 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     read = [read_at(directory) for directory in directories]
     if len(read) == 1:
         return read[0]
-    # every key that any of them sweeps has a column in all
+    # a key that is swept in some of the results gets a column in all of them
     axes = list(dict.fromkeys(chain.from_iterable(results.axes for results in read)))
     keys = list(dict.fromkeys(chain.from_iterable(axes)))
     parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
@@ -58,11 +58,11 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
 
 
 def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -> pd.DataFrame:
-    """The rows of one of several directories, with columns for all swept keys; points are named by directory."""
+    """The rows of one of several directories, with columns for all swept keys; names of points begin with the directory's key."""
     part = results.rows.copy()
     for key in keys:
         if key not in part:
-            # a key that was not swept has the scenario's value, a table of keys its kind; None: neither
+            # a key that was not swept gets the scenario's value (of a table, its kind), or None if there is none
             node = value_at(results.scenario, key)
             if isinstance(node, Mapping):
                 node = str(node.get("kind", ""))

@@ -36,9 +36,9 @@ Options = list[tuple[str, Any]]
 NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
-"""The numbers of values of ε behind a trade-off curve: for a coalition, for several classes or rounds, and else."""
+"""How many values of ε a trade-off curve needs: for a coalition, for several classes or rounds, and otherwise."""
 LEAST_DELTA = 1e-4
-"""A trade-off curve is computed from values of ε up to the ε at this δ, or at the δ of the question if it is larger."""
+"""A trade-off curve is computed from values of ε up to the ε at this δ, or at the question's δ if that is larger."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
 """Largest number of users of an offered scenario, without and with a coalition, which needs the event engine."""
 COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "eavesdropper": "epsilon_local"}
@@ -58,7 +58,7 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
     question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     figures = answer(question, delta, epsilon)
     bound = figures.bound
-    # a question of δ at an ε names no δ: its scenario has 1e-5
+    # a question for the δ at an ε gives no δ, so its scenario gets 1e-5
     return {
         "lines": answer_lines(question, figures),
         "figures": {
@@ -80,7 +80,7 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
 def curve(fields: Fields) -> dict[str, Any]:
     """The observer's gain in a sentence, and the trade-off curve.
 
-    The curve has, at each type I error, the least type II error of any test of one label against another.
+    At each type I error, the curve is a lower bound of the type II error of any test of one label against another.
 
     Raises:
         InputError: a field is no number, or out of its range.
@@ -145,7 +145,7 @@ def needed(fields: Fields) -> dict[str, Any]:
     number, classes = _number(fields, "cluster_size", int), _number(fields, "num_classes", int) or 2
     theta, target, at = (_number(fields, name, float) for name in ("sampling_rate", "epsilon", "delta"))
     observer, members = fields.get("observer", "learner"), _number(fields, "members", int)
-    # all fields are numbers by now; then those that may not be missing
+    # all numbers have been read; now those that must not be missing
     size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
     calibration = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)
@@ -182,14 +182,14 @@ def scenario(question: Question, delta: float) -> str:
     """A scenario of one cluster as the question describes it, as TOML; empty if there is none.
 
     Its rows have the observer's ε in the column of `COLUMNS`. A coalition of the question's size is drawn at random.
-    Its ε in a row is found on another grid and may differ in the last digits.
+    The coalition's ε in a row is computed on another grid and may differ in the last digits.
     """
     q = question
     if q.cluster_size is None or q.num_classes != 2 or q.rounds != 1 or q.observer not in COLUMNS:
         return ""
     if q.cluster_size > (LARGEST_SCENARIO if q.members is None else LARGEST_WITH_COALITION):
         return ""
-    # the event engine is the one that knows what a coalition fetched
+    # a coalition needs the event engine, which records what its members fetched
     tree: dict[str, Any] = {
         "name": "explored",
         "replicates": 10,

@@ -48,21 +48,21 @@ SHOWN = (
     "adjacency",
     "replicates",
 )
-"""Figures of a point that are shown first."""
+"""Columns of a point that are shown after its swept keys, in this order."""
 MOST_POINTS, MOST_CELLS = 5_000, 2_000
-"""Points, and cells of colours, that are shown at a time."""
+"""Largest number of points, and of coloured cells, that are shown at a time."""
 
 
 class Worth:
     """The chosen columns of some results directories, and what the page shows of them.
 
     Args:
-        directories: of the results. chosen: x, y, group, facet and heat, columns or empty; log_x, log_y: "yes", "no" or
-            empty; only.KEY: the value of a swept key to which the points are limited, as `axes` lists it.
+        directories: of the results. chosen: the page's fields: x, y, group, facet and heat, a column or empty; log_x
+            and log_y, "yes", "no" or empty; only.KEY, a value in `axes` of a swept key, to which points are limited.
         read_at: reads a directory.
 
     Raises:
-        InputError: a directory cannot be read, or there are too many points.
+        InputError: a directory cannot be read, or there are no points or too many.
     """
 
     def __init__(self, directories: Sequence[ReadableDirectory], chosen: Mapping[str, str], read_at: Reading) -> None:
@@ -96,7 +96,7 @@ class Worth:
     def _view_of(self, request: FigureRequest) -> View:
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
-            # a line for each value of a key of texts, such as a mechanism, so that no line joins two of them
+            # a line for each value of a key of texts, such as a mechanism, so that no line joins points of two values
             axes = (view.x, view.facet)
             named = [key for key in self.results.keys if key not in axes and not is_number(self.table[key])]
             group = tuple(key for key in named if 1 < self.table[key].nunique() <= MOST_SERIES)[:1]
@@ -232,7 +232,7 @@ class Worth:
 
     @property
     def _measured(self) -> tuple[str, ...]:
-        """The columns that must hold numbers: those along the axes, or the one shown as colours."""
+        """The columns whose values a point's text states: those along the axes, or the one shown as colours."""
         return (self._request.heat,) if self._request.heat else (self.view.x, self.view.y)
 
     def _point_text(self, row: pd.Series) -> str:
@@ -299,7 +299,7 @@ class Worth:
 
 
 def scenario_of(directory: ReadableDirectory, row: pd.Series) -> str:
-    """The scenario of a point as a file: the base scenario with the values of its axes."""
+    """The text of a point's scenario file: the base scenario with the point's values of swept keys."""
     manifest = read_manifest(directory.path)
     tree = json.loads(json.dumps(manifest["scenario"]))
     for axis in manifest.get("axes") or []:

@@ -41,7 +41,7 @@ Cell = tuple[str, float | str]
 class _ListedRun:
     """The line of one directory in the table.
 
-    stamp: of the files when they were read. fault: why they could not be read; empty if they could. settings: the
+    stamp: of the files when they were read. fault: the reason why they could not be read, else empty. settings: the
     scenario's values by key. total: rows of the finished sweep. failed: replicates that failed. count: rows that were
     read. sums: of their figures, by column. worst: their largest ε. lines: reads the added rows.
     """
@@ -172,7 +172,7 @@ class RunsTable:
 
 
 def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:
-    """A line of the table; `why` says why the run is not finished."""
+    """A line of the table; its entry `why` states what is wrong or unfinished, in words."""
     return {
         "key": directory.key,
         "name": directory.name,
@@ -235,7 +235,7 @@ def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
 
 
 def _varying(settings: Iterable[Mapping[str, Cell]]) -> list[str]:
-    """The keys that have several values among the runs, in their order, without keys that a row has as a column."""
+    """Keys that differ among the runs, in order of appearance, without those in `TAKEN`; at most `MOST_KEYS`."""
     first: dict[str, Cell] = {}
     varying: dict[str, None] = {}
     for each in settings:

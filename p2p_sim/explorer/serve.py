@@ -22,14 +22,14 @@ from p2p_sim.explorer.directories import ReadableDirectories
 from p2p_sim.explorer.worker_process import Lane
 
 MOST_CONNECTIONS, BACKLOG = 128, 64
-"""Connections that are open at once, and those that are accepted from the system in one go: together below the 256 open
+"""Largest number of open connections, and of those that wait in the system to be accepted: together below the 256 open
 files that some systems allow a process."""
 HEADERS_S = 5.0
-"""Seconds within which a request must be there with all its headers."""
+"""Seconds within which a request must arrive with all its headers."""
 
 
 class Connection(H11Protocol):
-    """A connection that ends if no whole request comes in time, or if newer ones need its room while it is idle."""
+    """A connection that ends if no whole request comes in time, or if it is the oldest idle one of too many."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -54,7 +54,7 @@ class Connection(H11Protocol):
             min(idle, key=lambda each: each._since).transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of a request; until its headers are whole, more bytes gain it no time."""
+        """Take bytes of a request; the time limit for its headers does not start anew with more bytes."""
         super().data_received(data)
         if self._idle:
             self._expect()
@@ -77,9 +77,9 @@ class Connection(H11Protocol):
 
 
 ADDRESS = "127.0.0.1"
-"""The only address; other machines cannot reach it."""
+"""The only address at which the explorer answers; other machines cannot reach it."""
 LONGEST_HEADERS = 131_072
-"""Bytes of a request without its body; the address of a film has the text of its scenario."""
+"""Largest number of bytes of a request without its body; the address of a film has the text of its scenario."""
 FORWARD = (
     '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0; url={0}"><title>p2p-sim explorer</title><a href="{0}">The explorer</a>\n'
@@ -91,7 +91,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
     """Serve until the process is interrupted.
 
     Args:
-        roots: results directories, or directories of them. port: 0: a free one. open_: open the browser.
+        roots: results directories, or directories of them. port: 0 for a free one. open_: whether to open the browser.
         say: called with the explorer's address, with its token, once it answers.
 
     Raises:
@@ -124,7 +124,7 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
             http=Connection,
             backlog=BACKLOG,
             h11_max_incomplete_event_size=LONGEST_HEADERS,
-            timeout_keep_alive=5,  # seconds; limit_concurrency would count idle connections, and refuse the owner
+            timeout_keep_alive=5,  # seconds; limit_concurrency would count idle connections and refuse the owner
             log_level="error",
             log_config=None,
             access_log=False,

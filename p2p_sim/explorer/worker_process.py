@@ -1,5 +1,4 @@
-"""Work beside the server: questions of one kind are answered one at a time in a process of a pool, and stopped where
-nobody waits for the answer."""
+"""Answers questions in processes beside the server: one at a time of each kind, and only the newest to its end."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,7 +26,7 @@ class Asker(Protocol):
 
 
 class Lane:
-    """Questions of one kind: each in a process, one at a time; the newest question counts."""
+    """Questions of one kind: each in a process, one at a time; a newer question replaces an older one."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()

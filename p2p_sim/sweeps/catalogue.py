@@ -39,8 +39,8 @@ PROJECT = "p2p_sim"
 class Reference:
     """One entry of a bibliography.
 
-    key, type: of BibTeX. fields: names and values, the authors in a list. used: keys and values, as "key = value", of
-    scenarios that rest on it.
+    key, type: the entry's in BibTeX. fields: names and values; authors are a list. used: the settings, as
+    "key = value", of scenarios that rest on the reference.
     """
 
     key: str
@@ -88,7 +88,7 @@ def behind(trees: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def check_paper(key: str) -> str:
-    """The key, if a paper has it; else InputError."""
+    """Return the key of a paper; raise InputError if no paper has this key."""
     papers = [reference for reference in references() if reference != PROJECT]
     if key not in papers:
         raise InputError(f"--paper {key}: must be one of {', '.join(papers)}")
@@ -96,7 +96,7 @@ def check_paper(key: str) -> str:
 
 
 def _settings(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Every key with a text as its value, as "key = value"."""
+    """Yields "key = value" for each dotted key whose value is a text."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield from _settings(value, f"{path}{name}.")
@@ -106,15 +106,15 @@ def _settings(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
 
 Tree = dict[str, Any]
 DATA_SET, PLUG_IN, DEEP = "data set ", "plug-in ", "extra [deep]"
-"""How needs are written: the first two before a name."""
+"""Texts of `Entry.needs`; a name follows the first two."""
 
 
 @dataclass(frozen=True)
 class Entry:
     """A shipped file.
 
-    name: that `p2p-sim run`, or `p2p-sim sweep` of a sweep, takes. shows: from the file's leading comment.
-    needs: data sets, extras and plug-ins; empty where it runs as it is. papers: behind it, by their BibTeX keys.
+    name: for `p2p-sim run`, or for `p2p-sim sweep` if it is a sweep. shows: its purpose, from the leading comment.
+    needs: data sets, extras, plug-ins or a GPU; empty if it runs as it is. papers: BibTeX keys of papers behind it.
     """
 
     name: str
@@ -126,7 +126,7 @@ class Entry:
 
 
 def catalogue(paper: str | None = None) -> list[Entry]:
-    """All shipped files, or those that rest on one paper: scenarios, then sweeps, each in the order of names."""
+    """All shipped files, or those that rest on one paper: scenarios, then sweeps, each sorted by name."""
     chosen = (entry for entry in _entries() if paper is None or paper in entry.papers)
     return sorted(chosen, key=lambda entry: (entry.sweep, entry.name))
 
@@ -158,7 +158,7 @@ def _entries() -> Iterator[Entry]:
 
 
 def shows(text: str) -> str:
-    """The comment with which a file begins, in one line, up to what the file needs.
+    """The comment with which a file begins, in one line, up to the word "Needs".
 
     >>> shows("# A table.\\n# Two lines. Needs a file.\\nname = 1\\n# Not this.")
     'A table. Two lines.'
@@ -172,7 +172,7 @@ def shows(text: str) -> str:
 
 
 def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
-    """The scenarios of a file: itself, or the base of a sweep with each value of each axis in turn."""
+    """Yields the scenario of a file, or for a sweep its base scenario with each value of each axis in turn."""
     base = tree if "axes" not in tree else read_toml(find_scenario(tree["base"], folder=path.parent))
     base.setdefault("mechanism", {}).setdefault("kind", "label_exchange")
     if "axes" not in tree:
@@ -180,7 +180,7 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
         return
     for key, value in tree.get("set", {}).items():
         set_key(base, key, value)
-    # each value of an axis with the base's of all others: what needs something is not a combination, but a value
+    # only one axis varies at a time, since values have needs and combinations of values have none
     for axis in tree["axes"]:
         keys = axis.get("keys") or [axis["key"]]
         for value in axis.get("values", ()):
@@ -193,9 +193,7 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
 
 
 def _needs(path: Path, tree: Tree) -> Iterator[str]:
-    """What a scenario of a shipped file needs before it can run: data sets, extras and plug-ins, as in
-    `Entry.needs`.
-    """
+    """Yields what a scenario of a shipped file needs, as in `Entry.needs`."""
     kind = tree.get("population", {}).get("kind")
     if kind in data_sets():
         yield f"{DATA_SET}{kind}"
@@ -210,7 +208,7 @@ def _needs(path: Path, tree: Tree) -> Iterator[str]:
 
 
 def _kinds(node: object) -> Iterator[str]:
-    """Every `kind` in a tree."""
+    """Yields every `kind` in a tree."""
     if isinstance(node, Mapping):
         if isinstance(node.get("kind"), str):
             yield node["kind"]

@@ -61,11 +61,11 @@ def compare(
     Args:
         where: address of the scheduler, for messages.
         here: versions of this process.
-        answers: the versions of each worker, by its address, or the error that asking raised.
+        answers: by address, the versions of a worker, or the error that was raised when it was asked.
         packages: plug-ins that are needed; versions of other plug-ins do not matter.
 
     Raises:
-        InputError: a worker lacks the simulator or a needed plug-in, or has another version of it.
+        InputError: a worker lacks the simulator or a needed plug-in, or has another version of either.
     """
     needed = {key(name) for name in packages for key in (_plug_in, _code_of)}
     here = {name: version for name, version in here.items() if not name.startswith(_plug_in("")) or name in needed}
@@ -84,10 +84,10 @@ def compare(
 def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:
     """Perform a batch on a worker, with one numerical thread.
 
-    The model version is compared here too, since the worker may have joined late.
+    The model version is compared here too, since the worker may have joined after `compare`.
 
     Raises:
-        OtherModelError: if the worker simulates another model.
+        OtherModelError: the worker has another model version.
     """
     from p2p_sim.scenario import MODEL_VERSION
 
@@ -111,25 +111,25 @@ def _one_thread() -> None:
 
 
 _IN_FLIGHT = 2
-"""Batches handed out ahead, for each thread of the workers."""
+"""Largest number of unfinished batches that are handed out, for each thread of the workers."""
 _LOOK_S = 1.0
 """Seconds between two looks at the scheduler and its workers."""
 _AGAIN_S = 0.2
-"""Seconds until workers are asked again, one of which did not answer."""
+"""Seconds until the workers are asked again if one of them did not answer."""
 _ANSWER_S = 10.0
-"""Seconds within which the scheduler must say what workers it has."""
+"""Seconds within which the scheduler must list its workers, and within which a result must arrive."""
 
 
 @dataclass
 class DaskWorkers:
     """Runs batches on the workers of a Dask scheduler that somebody else started.
 
-    Dask hands a task whose worker died to another worker, until that has happened too often (its setting
-    `allowed-failures`, 3). As it blames whatever the dead worker had, tasks of such batches run again one by one with
-    nothing beside them, after all others; what then kills its workers again is given up.
+    Dask sends a batch whose worker died to another worker, at most `allowed-failures` times (3 by default). It counts a
+    death against every batch of the dead worker. So the tasks of batches that exceed the limit run again after all
+    others, one at a time and alone; a task that then exceeds the limit again is given up.
 
     address: of the scheduler, tcp://HOST:PORT or tls://HOST:PORT, or a scheduler file.
-    connect_s: seconds within which the scheduler must answer and a worker be there, above 0.
+    connect_s: seconds, above 0, within which the scheduler must answer and have a worker.
     patience_s: seconds without any worker after which the run fails.
     packages: names and versions of plug-ins that every worker must have.
     """
@@ -142,19 +142,19 @@ class DaskWorkers:
 
     @property
     def workers(self) -> int:
-        """Threads of all workers.
+        """The number of threads of all workers together.
 
         Raises:
-            InputError: if there is no scheduler, no worker, or one without the same version of the simulator.
+            InputError: there is no scheduler or no worker, or a worker lacks the same version of the simulator.
         """
         return _threads(self._connected(), self.address)
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Results as they come; every task exactly once.
+        """Yields the results of each batch when it has ended; every task has exactly one result.
 
         Raises:
             InputError: as for `workers`.
-            RunFailed: if the scheduler is lost, all workers stay away, or a worker has another version.
+            RunFailed: the scheduler is lost, all workers stay away, or a worker has another version.
         """
         flight = _Flight(self, self._connected(), TaskQueue(batches, attempts=1), perform)
         try:
@@ -165,7 +165,7 @@ class DaskWorkers:
             self.close()
 
     def close(self) -> None:
-        """Leave the cluster; it goes on for others."""
+        """Leave the cluster, which goes on for other clients."""
         client, self._client = self._client, None
         if client is not None:
             client.close(timeout=2)
@@ -189,9 +189,9 @@ def _connect(address: str, within_s: float) -> Any:
     except ImportError:
         raise InputError(f"dask {address}: " + needs("Dask's distributed", "dask")) from None
     scheduler = _scheduler(address)
-    for name in ("distributed", "distributed.client"):  # each has a level of its own; what they say, we say in a line
+    for name in ("distributed", "distributed.client"):  # each has a level of its own; our errors replace their messages
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # of later connections, once the scheduler is lost
+    dask.config.set({"distributed.comm.timeouts.connect": within_s})  # to reconnect, once the scheduler is lost
     try:
         if scheduler.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
             raise InputError(f"dask {address}: needs certificates, see docs/many-machines.md")
@@ -203,7 +203,7 @@ def _connect(address: str, within_s: float) -> Any:
 
 
 def _scheduler(address: str) -> str:
-    """The address itself, or that in a scheduler file."""
+    """The address of the scheduler: `address` itself, or the one in the scheduler file with this path."""
     if address.startswith(("tcp://", "tls://")):
         return address
     try:
@@ -214,14 +214,14 @@ def _scheduler(address: str) -> str:
 
 
 def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:
-    """Wait for the first worker, then see that all have the same version of the simulator and of plug-ins."""
+    """Wait for the first worker, then `compare` the versions of all workers and of the scheduler."""
     try:
         client.wait_for_workers(1, timeout=within_s)
     except TimeoutError:
         raise InputError(f"dask {address}: the scheduler has no workers; start some: dask worker {address}") from None
     answers, until = client.run(versions, on_error="return"), time.monotonic() + within_s
     while any(isinstance(answer, OSError) for answer in answers.values()) and time.monotonic() < until:
-        time.sleep(_AGAIN_S)  # a worker went while it was asked; the scheduler soon knows
+        time.sleep(_AGAIN_S)  # a worker ended while it was asked; the scheduler soon drops it
         answers = client.run(versions, on_error="return")
     try:
         answers["the scheduler"] = client.run_on_scheduler(versions)
@@ -231,7 +231,7 @@ def _check(client: Any, address: str, within_s: float, packages: Mapping[str, st
 
 
 def _threads(client: Any, address: str) -> int:
-    """Threads of all workers; fails promptly if the scheduler is lost."""
+    """The number of threads of all workers; raises RunFailed promptly if the scheduler is lost."""
     try:
         if client.status != "running":
             raise OSError(client.status)
@@ -254,11 +254,11 @@ class _Flight:
         self._arrivals = as_completed(loop=client.loop)
         self._air: dict[Any, tuple[Batch, float]] = {}
         self._threads = _threads(client, plan.address)
-        self._looked = self._inhabited = time.monotonic()  # last look, and last look that met a worker
+        self._looked = self._inhabited = time.monotonic()  # times of the last look, and of the last that found a worker
         self._alone = False
 
     def fill(self) -> bool:
-        """Hand out batches up to the limit, and return whether any is handed out.
+        """Hand out batches up to the limit, and return whether any batch is unfinished.
 
         A batch that may have killed a worker comes last, alone.
         """
@@ -288,7 +288,7 @@ class _Flight:
         return [each for each in results if each]
 
     def _look(self) -> None:
-        """Check once a second that the scheduler answers and that some worker was there lately."""
+        """Check once a second that the scheduler answers, and that a worker has been there within `patience_s`."""
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
             return
@@ -301,7 +301,7 @@ class _Flight:
             raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
-        """The results of a batch that has ended; none if it is computed again, or its tasks are sent again."""
+        """The results of a batch that has ended; empty if the batch is computed again, or its tasks are sent again."""
         from distributed import CancelledError, KilledWorker
 
         batch, since = self._air.pop(future)
@@ -310,7 +310,7 @@ class _Flight:
         try:
             results: list[Done] = future.result(timeout=_ANSWER_S)
             return results
-        except TimeoutError:  # its worker went before the result was fetched, so that it is computed again
+        except TimeoutError:  # its worker ended before the result was fetched, so Dask computes it again
             self._air[future] = batch, since
             self._arrivals.add(future)
             return []
@@ -319,10 +319,10 @@ class _Flight:
             return self._queue.lost(batch, self._alone, time.perf_counter() - since, error)
         except (CancelledError, OSError):
             raise _lost(self._plan.address) from None
-        except Exception as fault:  # no fault of a task, which never raises
+        except Exception as fault:  # not from a task, since a task never raises
             raise RunFailed(f"dask: a worker at {self._plan.address} cannot work ({one_line(fault)})") from None
 
     def abort(self) -> None:
-        """Take back what nobody waits for any more."""
+        """Cancel the unfinished batches, since nobody waits for their results any more."""
         if self._air and self._client.status == "running":
             self._client.cancel(list(self._air))

@@ -25,15 +25,15 @@ _START = (
     "sys.path[:] = json.loads(sys.argv[1]); from p2p_sim.sweeps.local_workers import serve; "
     "serve(*map(int, sys.argv[2:]))"
 )
-"""Ctrl-C reaches every process of a terminal; the driver alone decides what it means."""
+"""The program of a worker. It ignores Ctrl-C, which reaches every process of a terminal: the driver reacts to it."""
 
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker process, as its driver sees it.
+    """A worker process, as its driver, the process that started it, sees it.
 
-    process: the process. pipe: takes batches and gives results; it ends when the worker does.
-    life: nothing is sent here; the worker's end of it closes when the driver ends, and then the worker ends.
+    pipe: takes batches and gives results; it closes when the worker ends.
+    life: a pipe on which nothing is sent; it closes when the driver ends, and then the worker ends too.
     """
 
     process: "subprocess.Popen[bytes]"
@@ -52,7 +52,7 @@ def start(imports: str, perform: Perform) -> Worker:
     """Start a worker with the interpreter, its options, the import path and the directory of this process.
 
     Args:
-        imports: module that the worker imports before anything else. perform: what it does with a batch.
+        imports: module that the worker imports before anything else. perform: runs a batch.
     """
     here, there = Pipe()
     watched, life = Pipe(duplex=False)
@@ -63,15 +63,15 @@ def start(imports: str, perform: Perform) -> Worker:
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, pass_fds=handles, env={**os.environ, **dict.fromkeys(_THREADS, "1")}
     )
-    for end in (there, watched):  # now only the worker holds them, and its death ends the pipe
+    for end in (there, watched):  # now only the worker has these ends, so its death closes the pipes
         end.close()
-    with suppress(OSError):  # it died at once, which will be the first news of it
+    with suppress(OSError):  # it died at once; `_bury` will handle that
         here.send((imports, perform))
     return Worker(process, here, life)
 
 
 def serve(pipe: int, life: int) -> None:
-    """Perform batch after batch until the driver closes the pipe; the first message only says that all is ready.
+    """Perform batch after batch until the driver closes the pipe; an empty first message reports that it is ready.
 
     Args:
         pipe, life: handles of the worker's ends, see `Worker`.
@@ -93,30 +93,30 @@ def serve(pipe: int, life: int) -> None:
 
 
 def _end_with_driver(life: Connection) -> None:
-    """Leave at once when the driver is gone, however it went; without this its workers would finish their batch."""
+    """End at once when the driver has ended for any reason; else the worker would first finish its batch."""
     wait([life])
     os._exit(1)
 
 
 ALONE_S = 3.0
-"""Seconds that a run may take before it starts workers: as long as these need to load all and to compute a first ε."""
+"""Seconds that a run may take before it starts workers: as long as a worker needs to load modules and compute an ε."""
 _STILLBORN = 5
-"""Workers that may die one after another before any becomes ready."""
+"""Largest number of workers that may die one after another before they are ready."""
 
 
 @dataclass(frozen=True)
 class LocalProcesses:
     """Runs batches in processes of this machine, one batch at a time in each.
 
-    Each worker has a pipe of its own, so that the death of one costs the others nothing and it is known which batch it
-    had: that one goes out again, task by task. Workers compute with one thread, and end when this process does. They do
+    Each worker has a pipe of its own, so the death of one does not affect the others, and its batch is known: the tasks
+    of that batch are sent again one by one. Workers compute with one thread, and end when this process ends. They do
     not import the main module, so that a script needs no `if __name__ == "__main__"`.
 
-    workers: processes, at least 1.
-    attempts: deaths after which a task that was alone in its worker is given up.
-    imports: module that each worker imports at its start, so that no task waits for it.
-    alone_s: above 0: this process runs batches itself at first; others start after so many seconds, and it stops when
-        one of them is ready. A run that is shorter starts none.
+    workers: number of processes, at least 1.
+    attempts: a task that was the only task of so many workers that died is given up.
+    imports: module that each worker imports at its start, so that no task waits for the import.
+    alone_s: if above 0, this process runs batches itself at first. Workers start after so many seconds, and this
+        process stops running batches when one worker is ready. A shorter run starts no worker.
     """
 
     workers: int
@@ -129,10 +129,10 @@ class LocalProcesses:
             raise InputError(f"workers {self.workers}: must be at least 1")
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Results as they come; every task exactly once.
+        """Yields the results of each batch when it has ended; every task has exactly one result.
 
         Raises:
-            RunFailed: if workers cannot even start.
+            RunFailed: workers cannot even start.
         """
         queue = TaskQueue(batches, self.attempts)
         crew = _Crew(self, queue, perform)
@@ -154,7 +154,7 @@ def at_a_time(workers: int) -> Executor:
 
 @dataclass
 class _Hired:
-    """A worker process, and the batch that it works on; no batch once the result is here."""
+    """A worker process, and the batch that it works on; `batch` is None once the results have come."""
 
     worker: Worker
     ready: bool = False
@@ -173,7 +173,7 @@ class _Crew:
 
     @property
     def size(self) -> int:
-        """How many workers there are."""
+        """The number of workers."""
         return len(self._workers)
 
     @property
@@ -182,11 +182,7 @@ class _Crew:
         return any(hired.batch for hired in self._workers.values())
 
     def hire(self, at_once: bool = False) -> None:
-        """Start a worker; it will say when it is ready.
-
-        Args:
-            at_once: give it a batch already, which waits for it.
-        """
+        """Start a worker, which reports when it is ready; `at_once`: send it a batch without waiting for that."""
         started = start(self._plan.imports, self._perform)
         self._workers[started.pipe] = hired = _Hired(started)
         if at_once:
@@ -219,7 +215,7 @@ class _Crew:
                 return None
             if batch := self._queue.fresh():
                 return batch
-            # the batch of a worker that is not ready, which is ended
+            # no new batch: take that of a worker that is not ready, and end this worker
             for pipe, hired in self._workers.items():
                 if not hired.ready and hired.batch is not None:
                     del self._workers[pipe]
@@ -253,18 +249,18 @@ class _Crew:
             return
         try:
             hired.worker.pipe.send(batch)
-        except OSError:  # it died idle, which will be the next news of it
+        except OSError:  # it died while idle; `_bury` will handle that
             self._queue.back(batch)
             return
         hired.batch, hired.since = batch, time.perf_counter()
 
     def _bury(self, hired: _Hired) -> list[Done]:
-        """Take the batch back from a dead worker, and hire another if there is work."""
+        """Take back a dead worker's batch, start another if there is work, and return results of failed tasks."""
         del self._workers[hired.worker.pipe]
         status = hired.worker.ended()
         if not hired.ready:
             self._stillborn += 1
-            if hired.batch is not None:  # which it never looked at
+            if hired.batch is not None:  # it never began this batch
                 self._queue.back(hired.batch)
                 hired.batch = None
             if self._stillborn > _STILLBORN:
@@ -277,7 +273,7 @@ class _Crew:
         return given_up
 
     def dismiss(self) -> None:
-        """End all workers at once: they hold nothing worth keeping."""
+        """End all workers at once; what they compute is not needed any more."""
         for hired in self._workers.values():
             hired.worker.process.kill()
         for hired in self._workers.values():

@@ -34,7 +34,7 @@ from p2p_sim.sweeps.sweep_file import MOST_POINTS, Axis, Plot, SweepFile
 class Point:
     """One combination of values.
 
-    settings: dotted keys with the values that are set. columns: the same keys with the cells that rows have.
+    settings: dotted keys with the values that are set. columns: the same keys with their cells in rows.
     """
 
     settings: Mapping[str, Any]
@@ -43,9 +43,9 @@ class Point:
 
 @dataclass(frozen=True, repr=False)
 class SweepPlan:
-    """A sweep ready to run; without axes it is a run of its base scenario, its one point.
+    """A sweep ready to run; without axes it is a run of its base scenario, the only point.
 
-    name: of the results. base: its scenario. axes, plots: as in the file. replicates: of each point.
+    name: of the results. base: the base scenario. axes, plots: as in a sweep file. replicates: number for each point.
     """
 
     name: str
@@ -76,7 +76,7 @@ class SweepPlan:
 
     @cached_property
     def steps(self) -> list[list[tuple[Any, ...]]]:
-        """Values along each axis, whole numbers where the base scenario has one."""
+        """For each axis, the values of its keys at each step; rounded if the base scenario has a whole number there."""
         return [
             [tuple(_like(value, value_at(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
              for step in axis.steps]
@@ -84,7 +84,7 @@ class SweepPlan:
         ]  # fmt: skip
 
     def points(self) -> Iterator[Point]:
-        """All points, the last axis fastest."""
+        """All points; the last axis varies fastest."""
         return map(self.point, itertools.product(*(range(len(steps)) for steps in self.steps)))
 
     def point(self, indices: tuple[int, ...]) -> Point:
@@ -112,7 +112,7 @@ class SweepPlan:
         return Replicate(self.base, data_dir=self.data_dir).checksums
 
     def identity(self, scenario: Scenario) -> str:
-        """A point's content hash, its data files' checksums included."""
+        """The content hash of a point's scenario, which includes the checksums of data files."""
         other_files = any(key.startswith(("population", "network")) for key in self.keys)
         case = Replicate(scenario, data_dir=self.data_dir)
         return scenario.content_hash(case.checksums if other_files else self.checksums)
@@ -134,7 +134,7 @@ class SweepPlan:
         return points
 
     def asks_for(self, point: str, replicate: int) -> bool:
-        """Whether a replicate is of this sweep."""
+        """Whether this sweep has a point with this identity (16 digits) and a replicate with this index."""
         return replicate < self.replicates and point in self.identified
 
     @cached_property
@@ -160,13 +160,13 @@ class SweepPlan:
             self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
-        """Replicate 0 with each population along the axes that is data of one's own, not generated or public."""
+        """Replicate 0 for each population along the axes that is one's own data, neither generated nor public."""
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]
 
     @property
     def sweep_identity(self) -> str:
-        """Hash of everything but values along the axes, so that more values extend a sweep; of a run the scenario's."""
+        """Hash of all but values along axes, so that more values extend a sweep; without axes, the scenario's."""
         if not self.axes:
             return self.identity(self.base)
         tree = self.base.canonical()
@@ -181,8 +181,8 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     """Read a sweep file; `overrides` are "dotted.key=value" of the base scenario, or replicates=N.
 
     Args:
-        path: of a file, or the name of a shipped sweep, such as privacy-utility. Its base is looked for beside it; the
-            name of a shipped scenario will do.
+        path: of a file, or the name of a shipped sweep, such as privacy-utility. The sweep's base scenario is a file
+            beside it, or the name of a shipped scenario.
 
     Raises:
         InputError: one line that names the file or key, the value and what is allowed.
@@ -196,7 +196,7 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     except ValidationError as error:
         raise refusal(error, SweepFile).within(path) from None
     changes = parse_overrides(overrides)
-    # the base scenario, changed by the file, then by --set; replicates last, which the file may name as well
+    # the base scenario, changed by the file and then by --set; at last the replicates of --set, or else of the file
     replicates = next((value for key, value in reversed(changes) if key == "replicates"), file.replicates)
     base_file = find_scenario(file.base, folder=path.parent)
     tree = load_scenario(base_file).model_dump(mode="json")
@@ -213,9 +213,7 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
 
 
 def _unquoted(changes: Mapping[str, Any]) -> str:
-    """A hint if [set] of a sweep file has dotted keys without quotes: TOML reads them as tables, which replace whole
-    tables of the base.
-    """
+    """A hint if [set] of a sweep file has a dotted key without quotes, which TOML reads as a table; else empty."""
     for key, value in changes.items():
         if isinstance(value, Mapping) and value and "kind" not in value:
             return f'; [set] replaces the whole table {key}: write a single key in quotes, "{key}.{next(iter(value))}"'
@@ -232,7 +230,7 @@ def make_plan(
     data_dir: Path | None = None,
     where: str = "sweep",
 ) -> SweepPlan:
-    """Check that every point of a sweep is a scenario; `where` begins the line of an error."""
+    """The plan of a sweep, after a check of each value along its axes; the message of an error begins with `where`."""
     plan = SweepPlan(name, base, axes=tuple(axes), replicates=replicates, plots=tuple(plots), data_dir=data_dir)
     if plan.size > MOST_POINTS:
         raise InputError(f"{where}: {plan.size:,} points; at most {MOST_POINTS:,} are allowed")
@@ -257,7 +255,7 @@ def _like(value: Any, current: Any) -> Any:
 
 
 def _cell(value: Any) -> Any:
-    """A value as a cell of a table: plain ones as they are, tables in one line."""
+    """A value as a cell of a table: numbers and texts as they are, tables and lists as one line of text."""
     if isinstance(value, dict):
         rest = ", ".join(f"{key}={_cell(entry)}" for key, entry in value.items() if key != "kind")
         kind = str(value.get("kind", ""))

@@ -16,7 +16,7 @@ from p2p_sim.sweeps.run_sweep import SweepResult, run_sweep
 from p2p_sim.sweeps.tasks import Executor
 
 Progress = Callable[[int, int], None]
-"""Called with (replicates finished, replicates wanted) before the first and whenever some are finished."""
+"""A function that is called with the numbers of finished and of wanted replicates, first and whenever some finish."""
 FIGURE = "privacy-utility.png"
 
 
@@ -33,7 +33,7 @@ def run_point(
         scenario: the scenario.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        progress: called with how many replicates are finished, and how many are wanted.
+        progress: called with the numbers of finished and of wanted replicates.
         executor: runs the tasks; default: this process, one after another. The rows are the same everywhere.
 
     Raises:
@@ -70,10 +70,10 @@ def run_all(
         scenario: the scenario, the path of its file, or the name of a shipped one.
         out: results directory; default results/<name>-<hash8> below the current directory.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        workers: local processes; 1: this one. The rows are the same.
+        workers: number of worker processes on this machine; 1: this process alone. The rows are the same.
 
     Returns:
-        A frame, one row a replicate; its `attrs["directory"]` is the results directory.
+        A frame with a row for each replicate; its `attrs["directory"]` is the results directory.
     """
     directory, data = optional_path("out", out), optional_path("data_dir", data_dir)
     executor = at_a_time(count_of("workers", workers, 1))

@@ -23,17 +23,17 @@ from p2p_sim.sweeps.sweep_file import axes_of, plots_of
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, Task, perform
 
 BATCH_S = 0.5
-"""Small tasks are handed out in batches of about this many seconds."""
+"""Short tasks are handed out in batches that take about this many seconds."""
 LARGEST_BATCH = 64
 LOADING_S = 10.0
-"""The first replicate of a worker also loads libraries; its time counts if it is longer than this."""
+"""The first replicate of a worker also loads libraries; its time counts only if it is longer than this."""
 LONGEST_ERROR = 300
-"""Characters of an error that are shown."""
+"""Largest number of characters of an error that are shown."""
 
 
 @dataclass
 class Progress:
-    """Where a sweep stands.
+    """The progress of a sweep.
 
     points, replicates: numbers of the whole sweep. finished: replicates on disk. failed: replicates that could not be
     run. task_s: mean seconds of a replicate, None until some are finished; short first replicates of workers, which
@@ -49,7 +49,7 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Estimated time to the end, seconds."""
+        """Estimated time to the end, in seconds; None if unknown."""
         if self.task_s is None:
             return None
         return self.task_s * max(self.replicates - self.finished - self.failed, 0) / self.workers
@@ -63,7 +63,7 @@ class SweepResult:
     """A finished sweep or run.
 
     directory: of the results. rows: of the points and replicates that were asked for. failed: how many replicates could
-    not be run. more: how many rows on disk were not asked for: of other values, or of more replicates.
+    not be run. more: the number of rows on disk that were not asked for, of other values or of more replicates.
     """
 
     directory: Path
@@ -72,7 +72,7 @@ class SweepResult:
     more: int = 0
 
     def __repr__(self) -> str:
-        """What is where, in one line."""
+        """The directory and its numbers of points, rows and failures, in one line."""
         counts = (
             f"{count(self.rows['scenario'].nunique(), 'point')}, {count(len(self.rows), 'row')}, {self.failed:,} failed"
         )
@@ -87,7 +87,7 @@ class SweepResult:
 
 @dataclass
 class _Driver:
-    """The replicates of a plan that are not on disk, in batches, and how far the plan is.
+    """The replicates of a plan that are not on disk, in batches, and the progress of the plan.
 
     cold: how many results are still to come from workers that had to load libraries. points: for the latest points, the
     task of replicate 0, by identity. times: seconds of the latest replicates.
@@ -110,7 +110,7 @@ class _Driver:
                 yield self.task(identity, replicate)
 
     def task(self, identity: str, replicate: int) -> Task:
-        """The task of one replicate of one point, as plain values; those of the last thousand points are kept."""
+        """The task of one replicate of one point, as plain values; those of some thousand points are kept."""
         whole = self.points.get(identity)
         if whole is None:
             if len(self.points) > 1000:
@@ -120,7 +120,7 @@ class _Driver:
         return replace(whole, replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
-        """Tasks in batches of about half a second, by the time that earlier tasks took; those of a run one by one."""
+        """Tasks in batches of about half a second, by the time that earlier tasks took; those of a run singly."""
         tasks = self.tasks()
         while True:
             size = 1
@@ -156,7 +156,7 @@ def run_sweep(
     *,
     finish: Callable[[Path, pd.DataFrame], None] = lambda directory, rows: None,
 ) -> SweepResult:
-    """Run the replicates of a plan that are not on disk, and return all its rows; running again goes on.
+    """Run the replicates of a plan that are not on disk, and return all its rows; running again resumes.
 
     A sweep writes down failed replicates and goes on. A run, a plan without axes, ends with its first failure.
 
@@ -178,7 +178,7 @@ def run_sweep(
     directory, total = out or default_directory(plan.name, identity), plan.size * plan.replicates
     check = partial(_check_row, plan, directory / ROWS)
     with open_session(directory, identity, executor, check=check, wanted=total) as session:
-        # count what is on disk, and write the manifest, which may grow by values and replicates
+        # count the replicates on disk, and write the manifest, which may get more values and replicates than before
         store, points = session.store, plan.identified
         session.finished = sum(store.has(*key) for key in itertools.product(points, range(plan.replicates)))
         progress = Progress(len(points), total, session.finished, workers=executor.workers)
@@ -230,7 +230,7 @@ def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
 
 
 def _described(plan: SweepPlan) -> dict[str, Any]:
-    """The keys of a sweep's manifest besides those of its base scenario: kind, axes and figures; none of a run."""
+    """The keys of a sweep's manifest besides those of its base scenario: kind, axes and figures; empty for a run."""
     if not plan.axes:
         return {}
     axes = [
@@ -259,12 +259,12 @@ def sweep(
         axes: dotted keys and their values.
         replicates: of each point; None: the base scenario's.
         out: results directory; default results/<name>-<hash8> below the current directory.
-        workers: local processes; 1: this one.
+        workers: number of worker processes on this machine; 1: this process alone.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        plots: what `p2p-sim plot` draws, such as {"x": "epsilon_upper", "y": "error_rate"}.
+        plots: the figures that `p2p-sim plot` draws, such as {"x": "epsilon_upper", "y": "error_rate"}.
 
     Returns:
-        A frame, one row a replicate; its `attrs["directory"]` is the results directory.
+        A frame with a row for each replicate; its `attrs["directory"]` is the results directory.
 
     Raises:
         InputError: an argument is of a wrong type, or a point cannot be run; one line.

@@ -26,7 +26,7 @@ def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False
     """Give `advice` on a scenario as warnings: settings that its author probably did not mean.
 
     Args:
-        replaceable: whether an invalid value is no error here, since the points of a sweep may replace it.
+        replaceable: whether an invalid value raises no error, since the points of a sweep may replace it.
     """
     try:
         lines = advice(Replicate(scenario, data_dir=data_dir))
@@ -42,8 +42,8 @@ def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False
 class Session:
     """Work in an open results directory; use `open_session` to get one.
 
-    store: its rows. executor: runs the tasks. finished, wanted: numbers of replicates, which an error names if the
-    work is stopped. first_error: of replicates that could not be run.
+    store: the directory's rows. executor: runs the tasks. finished, wanted: numbers of replicates, which an error names
+    if the work is stopped. first_error: the first one of replicates that could not be run.
     """
 
     store: Store
@@ -61,16 +61,16 @@ class Session:
         noted: Callable[[Sequence[Done]], None],
         stop: bool = False,
     ) -> Done | None:
-        """Run tasks and write down what comes back, rows and failures.
+        """Run tasks and write down their rows and failures; return the failure that ended the work, if any.
 
         Args:
             work: runs a batch of tasks.
             columns: gives the columns that a task's row has besides those of its replicate.
-            noted: called with results whose rows are complete and on disk.
+            noted: called with results, once their rows, which are then complete, and failures are on disk.
             stop: whether the first failure ends the work and is returned; other tasks under way are then dropped.
         """
         for results in self.executor.run(batches, work):
-            # rows are kept first, so that a failure beside them costs nothing
+            # rows are written first, so that a failure in the same batch loses none of them
             rows = [replace(each, row={**each.row, **columns(each.task)}) for each in results if each.row is not None]
             self.store.append(
                 [each.row for each in rows], [each.wall_s for each in rows], [each.terms for each in rows]
@@ -94,7 +94,7 @@ class Session:
 def open_session(
     directory: Path, identity: str, executor: Executor, *, check: Callable[[Row], None], wanted: int
 ) -> Iterator[Session]:
-    """Open a results directory for work, alone.
+    """A context with a session in a results directory, to which no other process can write meanwhile.
 
     Args:
         directory, identity, check: as for `open_store`. executor, wanted: see `Session`.

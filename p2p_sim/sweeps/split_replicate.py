@@ -1,4 +1,4 @@
-"""One huge replicate over many workers: each runs some of the shards, and the driver joins their outcomes.
+"""One huge replicate over many workers: each runs some of the shards, and this process joins their outcomes.
 
 A shard is a group of whole clusters with random streams of its own, so the release does not depend on the split.
 """
@@ -65,7 +65,7 @@ def _outcome(part: ShardsTask) -> Outcome | None:
         return exchange_streamed(ready, (shards.start, shards.stop))
     with one_thread():
         outcome = ready.mechanism.release_on(ready.network, ready.population, part=(shards.start, shards.stop))
-    return replace(outcome, overlay=None)  # the driver has its own
+    return replace(outcome, overlay=None)  # the process that joins the outcomes has its own
 
 
 def _share(total: int, index: int, count: int) -> range:
@@ -75,7 +75,7 @@ def _share(total: int, index: int, count: int) -> range:
 
 @dataclass(frozen=True)
 class SplitShards:
-    """An executor that spreads every single task over the workers of another one."""
+    """An executor that spreads every single task over the workers of another executor."""
 
     inner: Executor
     workers = 1

@@ -1,4 +1,4 @@
-"""The keys of a sweep file, and the arguments of Python that say the same."""
+"""The keys of a sweep file, and how axes and figures are given in Python."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from pydantic import Field, ValidationError, model_validator
 from p2p_sim.base import Config, InputError, is_a, refusal
 
 MOST_POINTS = 1_000_000
-"""Points of a sweep, and values of an axis, at most."""
+"""Largest number of points of a sweep, and of values of an axis."""
 
 
 class Axis(Config):
@@ -18,7 +18,7 @@ class Axis(Config):
     key: str | None = None
     """Dotted key of the scenario, such as mechanism.flip_prob."""
     keys: tuple[str, ...] | None = Field(default=None, min_length=2)
-    """Several keys that change together; each of `values` is then a list with one value a key."""
+    """Several keys that change together; each of `values` is then a list with a value for each key."""
     values: tuple[Any, ...] | None = Field(default=None, min_length=1)
     """The values, at least one. Give this, `linear` or `log`."""
     linear: tuple[float, float, int] | None = None
@@ -26,7 +26,7 @@ class Axis(Config):
     log: tuple[float, float, int] | None = None
     """[first, last, count]: evenly spaced on a logarithmic scale, both ends included and above 0."""
     labels: tuple[str, ...] | None = None
-    """How tables, texts and figures name the values, one each; absent: the values themselves."""
+    """Names of the values in tables, texts and figures, one for each value; absent: the values themselves."""
 
     @model_validator(mode="after")
     def _of_one_form(self) -> "Axis":
@@ -61,7 +61,7 @@ class Axis(Config):
     @property
     def steps(self) -> list[tuple[Any, ...]]:
         """The steps along the axis, each a tuple with a value for each key."""
-        # twelve digits, so that a value in between is written as its author would write it
+        # twelve digits, so that 0.3 is not written as 0.30000000000000004
         if self.linear is not None:
             return [(float(f"{value:.12g}"),) for value in np.linspace(*self.linear[:2], self.linear[2])]
         if self.log is not None:
@@ -81,11 +81,11 @@ class Plot(Config):
     facet: str | None = None
     """Column whose values become panels."""
     fit: bool = False
-    """Draw the theory's form, fitted."""
+    """Whether to draw the curve that theory predicts, fitted to the points."""
 
 
 class SweepFile(Config):
-    """A sweep as its file says it."""
+    """A sweep as its file describes it."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
     """Names the output directory; letters, digits, dots, dashes and underscores."""
@@ -105,7 +105,7 @@ def axes_of(axes: Any) -> list[Axis]:
     """Axes from a mapping of dotted keys to their values, each a list, a range, an array or a column.
 
     Raises:
-        InputError: it is something else.
+        InputError: `axes` is something else.
     """
     if not isinstance(axes, Mapping) or not axes:
         raise InputError(f"axes {is_a(axes)}: must map keys to lists of values, such as {_EXAMPLE}")
@@ -125,7 +125,7 @@ def plots_of(plots: Any) -> list[Plot]:
     """Figures from a list of mappings.
 
     Raises:
-        InputError: it is something else.
+        InputError: `plots` is something else.
     """
     if not isinstance(plots, list | tuple) or not all(isinstance(entry, Mapping) for entry in plots):
         raise InputError(f"plots {is_a(plots)}: must be a list of mappings, such as {_PLOTS}")

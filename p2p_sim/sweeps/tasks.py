@@ -1,4 +1,4 @@
-"""A task, one replicate of one point, which any process can run and which never raises; and the queue of tasks."""
+"""Tasks, each one replicate of one point, which any process can run and which never raise; and their queue."""
 
 import json
 import pickle
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 class Task:
     """One replicate of one point, as plain values that travel to any process.
 
-    point: first 16 digits of the scenario's identity; replicate: its index.
-    scenario: the scenario in JSON; folder, data_dir: where the files it names are looked for.
+    point: first 16 digits of the scenario's identity; replicate: the index.
+    scenario: the scenario in JSON. folder, data_dir: the directories in which the scenario's files are looked for.
     """
 
     point: str
@@ -45,14 +45,14 @@ class Task:
         """The replicate that the task runs.
 
         Raises:
-            RunFailed: it uses plug-ins whose code is not the same here.
+            RunFailed: the scenario uses plug-ins whose code differs in this process.
         """
         from p2p_sim.replicate import Replicate
 
         scenario = _scenario(self.scenario, self.folder)
         case = Replicate(scenario, self.replicate, None if self.data_dir is None else Path(self.data_dir))
         if scenario.packages and not case.identity.startswith(self.point):
-            _scenario.cache_clear()  # it may hold classes of a module that was loaded again
+            _scenario.cache_clear()  # the cache may have classes of a module that was loaded again
             named = ", ".join(f"plug-in {name} {version}" for name, version in scenario.packages.items())
             raise RunFailed(
                 f"{named}: a worker has other code (hash {case.identity[:8]} of the scenario, not {self.point[:8]}), "
@@ -70,7 +70,7 @@ def _scenario(text: str, folder: str) -> "Scenario":
 
 @dataclass(frozen=True)
 class Done:
-    """Result of a task: a row (of a share of a replicate's shards: an outcome) or an error.
+    """The result of a task: a row or an error; a `ShardsTask` has an Outcome in place of a row.
 
     error: one line. wall_s: seconds. terms: the conditions of the row's privacy figures. fault: the exception behind
     the error, if there is one.
@@ -92,15 +92,15 @@ class Executor(Protocol):
     """Runs batches of tasks somewhere."""
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Results of all batches, in any order; every task comes back exactly once, whatever happens to workers.
+        """Yields results of all batches in any order; every task has exactly one result, whatever happens to workers.
 
-        Batches are drawn only as workers become free, so that their sizes can follow what tasks were seen to cost.
+        Batches are drawn only as workers become free, so that their sizes can follow the time that tasks took.
         """
         ...
 
     @property
     def workers(self) -> int:
-        """How many tasks run at a time."""
+        """The number of tasks that run at a time."""
         ...
 
 
@@ -127,9 +127,9 @@ def failed(task: Task, fault: BaseException, wall_s: float) -> Done:
 
 
 def sent(result: Done) -> Done:
-    """A result in a form that can be sent to another process: a fault's traceback, which cannot, becomes a note.
+    """A result in a form that can be sent to another process: an exception's traceback becomes a note.
 
-    A plug-in's fault is named here, since only the traceback tells whose it is.
+    For an exception of a plug-in, the plug-in is named here, since only the traceback shows which one it is.
     """
     fault = result.fault
     if fault is None:
@@ -146,14 +146,14 @@ def sent(result: Done) -> Done:
 
 
 def one_line(fault: BaseException, longest: int = 300) -> str:
-    """An exception in one line of at most `longest` characters; of a plug-in that raised it, with the place there."""
+    """An exception in one line of at most `longest` characters; if a plug-in raised it, with its place there."""
     if not isinstance(fault, InputError) and (named := plug_in_fault(fault)) is not None:
         return named[:longest]
     return " ".join(f"{type(fault).__name__}: {fault}".split())[:longest]
 
 
 class Serial:
-    """Runs everything here, one batch after another."""
+    """Runs all tasks in this process, one batch after another."""
 
     workers = 1
 
@@ -179,21 +179,21 @@ class TaskQueue:
 
     @property
     def over(self) -> bool:
-        """Whether all batches are handed out, and none has come back."""
+        """Whether all batches are handed out, and none waits to be sent again."""
         return self._ended and not self._drawn and not self._suspects
 
     def draw(self, most: int) -> int:
-        """Draw up to `most` batches ahead and return their number."""
+        """Take up to `most` batches ahead, and return how many are waiting now."""
         self._drawn.extend(islice(self._batches, most))
         self._ended = len(self._drawn) < most
         return len(self._drawn)
 
     def suspect(self) -> Batch | None:
-        """The next task that was with a worker when it died, or None."""
+        """Take the next task whose worker died, as a batch; None if there is none."""
         return self._suspects.popleft() if self._suspects else None
 
     def fresh(self) -> Batch | None:
-        """Take the next batch that has not been with a worker that died; None if there is none."""
+        """Take the next batch that no worker has begun; None if there is none."""
         if self._drawn:
             return self._drawn.popleft()
         batch = None if self._ended else next(self._batches, None)
