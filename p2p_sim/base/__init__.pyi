@@ -21,10 +21,6 @@ from .errors import needs as needs
 from .errors import optional_path as optional_path
 from .errors import path_of as path_of
 from .errors import shortened as shortened
-from .notebook_view import bound_text as bound_text
-from .notebook_view import card as card
-from .notebook_view import count as count
-from .notebook_view import four_digits as four_digits
 from .packages import url as url
 from .packages import version as version
 from .packages import versions as versions
@@ -78,5 +74,9 @@ from .whole_files import partial_of as partial_of
 from .whole_files import repair_jsonl as repair_jsonl
 from .whole_files import write_whole as write_whole
 from .whole_files import writing as writing
+from .written_values import bound_text as bound_text
+from .written_values import card as card
+from .written_values import count as count
 from .written_values import finite as finite
+from .written_values import four_digits as four_digits
 from .written_values import without_formulas as without_formulas
