@@ -170,7 +170,7 @@ class Scenario(Extended, metaclass=OneLine):
         if isinstance(self.mechanism, ProtocolConfig) and self.engine != "processes":
             raise ValueError(f"engine = {self.engine!r}: mechanism.kind = {kind!r} is a protocol; it needs 'processes'")
         if self.engine == "processes" and self.mechanism.sends and self.mechanism.releases not in ("hard", "signed"):
-            raise ValueError(f"engine = 'processes': carries only labels; mechanism.kind = {kind!r} sends more")
+            raise ValueError(f"engine = 'processes': carries only labels; mechanism.kind = {kind!r} sends other data")
         if self.engine == "vectorised" and beyond:
             raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
         return self

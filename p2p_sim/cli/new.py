@@ -174,8 +174,8 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     """Write a scenario for the user's own table to the current directory.
 
     Args:
-        name: of the scenario. data: the table. label: the column of labels. stated: separator, decimal, thousands, encoding, as
-            far as the user gave them.
+        name: of the scenario. data: the table. label: the column of labels. stated: separator, decimal, thousands,
+            encoding, as far as the user gave them.
 
     Raises:
         InputError: the table cannot be used, or NAME.toml exists; nothing is written then.

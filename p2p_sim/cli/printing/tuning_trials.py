@@ -65,7 +65,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
-    """Lines with parameters such as α and θ in the fresh replicates; each replicate may calibrate them to a target ε."""
+    """Lines with parameters such as α and θ in the fresh replicates; each replicate may calibrate them anew."""
     lines = []
     for column in columns:
         values = pd.Series([row[column.name] for row in fresh])
