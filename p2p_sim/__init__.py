@@ -1,9 +1,9 @@
 """Simulator of decentralised, peer-to-peer label exchange under label differential privacy.
 
-load_scenario(file)   a scenario, from a file or by the name of a shipped one; `.replace(seed=2)` changes a copy
+load_scenario(file)   a scenario, from a file or by the name of a shipped one; `.replace(seed=2)` returns a changed copy
 table(frame, label)   a data frame as the population of a scenario
 run(scenario)         one replicate: `.epsilon`, `.accuracy`, `.row`
-run_all(scenario)     all replicates as a data frame, which is on disk, too; load_results(directory) reads it
+run_all(scenario)     all replicates as a data frame, also written to disk; load_results(directory) reads it from there
 sweep(scenario, axes) all combinations of values as a data frame; plot(rows) draws it
 
 >>> import p2p_sim

@@ -55,7 +55,7 @@ OWN_COLUMNS: dict[str, Column] = {
 }
 """The columns of a row that hold parameters of the simulator's own mechanisms, by name."""
 MODEL_VERSION = 8
-"""The version of the simulation, raised whenever an equal scenario would give other rows."""
+"""The version of the simulation, raised whenever the same scenario would give different rows."""
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
@@ -79,39 +79,39 @@ class Scenario(Extended, metaclass=OneLine):
     seed: int = Field(default=1, ge=0, le=2**63 - 1)
     """Root seed of all random streams, 0 to 2**63 - 1."""
     noise_salt: int = Field(default=0, ge=0, le=2**32 - 1)
-    """Another number gives the same users and overlay other noise, peers and submissions; scenarios whose releases are
-    composed need different ones, 0 to 2**32 - 1."""
+    """0 to 2**32 - 1; a different number keeps users, clusters, overlay and adversaries, and changes all other random
+    draws. Scenarios whose releases are composed need different numbers."""
     replicates: int = Field(default=10, ge=1)
-    """Independent repetitions, at least 1; more of them extend a finished run."""
+    """Independent repetitions, at least 1; a larger number extends a finished run."""
     engine: EngineName = "events"
-    """"events": messages over the simulated network; "processes": the same, slower, as a SimPy process for each user,
-    which protocols of plug-ins need; "vectorised": one draw from the same law."""
+    """"events": messages over the simulated network; "processes": the same, slower, with one SimPy process for each
+    user, as protocols of plug-ins need; "vectorised": one draw from the same law."""
     later: ClassVar[tuple[str, ...]] = ("groups", "noise_salt")
     groups: tuple[str, ...] = ()
     """Groups whose errors are measured too: "class", "cluster_size" (small, middle, large: thirds of the users) or a
     column of the population, such as "sex" of "adult" or any column of "table"; absent: none."""
     population: PopulationConfig = DigitsConfig()
     """Where the users come from; kind = "synthetic", "circle", "unit_cube", "real_line", "branches", "digits", "mnist",
-    "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; with labels that are numbers,
+    "fashion-mnist", "cifar-10", "adult", "uci-heart", "breast-cancer", "wine" or "table"; if labels are numbers,
     "linear" or "diabetes"."""
     clusters: ClustersConfig = Field(default_factory=lambda data: default_clusters(data.get("population")))
     """How users are grouped by their features; kind = "given", "random", "kmeans", "grid", "agglomerative",
-    "hdbscan" or "balanced". Absent: given where the population comes with clusters, else k-means into 20 clusters of
+    "hdbscan" or "balanced". Absent: "given" if the population comes with clusters, else k-means into 20 clusters of
     at least 36 users."""
     mechanism: MechanismConfig
     """How labels are privatised; kind = "label_exchange" if absent."""
     network: NetworkConfig = NetworkConfig()
     """Who may ask whom, how messages travel, who is online, what happens when a fetch fails."""
     adversaries: AdversariesConfig = NOBODY
-    """Users who do not follow the protocol, or tell others what they see (event engine)."""
+    """Users who do not follow the protocol, or share what they see (not with engine = "vectorised")."""
     learner: LearnerConfig = LogisticRegressionConfig()
     """What is learned from the release; kind = "logistic_regression", "soft_logistic_regression" (any weights),
     "estimator" (any classifier of scikit-learn), "table" (the majority of each distinct row of features), "histogram"
-    (the majority in each cube), "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; of learners that know the
-    noise, "forward_correction", "backward_correction", "cluster_and_features" or "boosted_trees"; of class shares of
-    bags, "label_proportions"; of released numbers, "ridge"."""
+    (the majority in each cube), "trimmed_clusters", "knn", "one_vs_rest" or "convolutional"; learners that know the
+    noise: "forward_correction", "backward_correction", "cluster_and_features" or "boosted_trees"; for class shares of
+    bags: "label_proportions"; for released numbers: "ridge"."""
     privacy: PrivacyConfig = PrivacyConfig()
-    """The privacy statement of ε."""
+    """The (ε, δ) statement."""
 
     _folder: Path = PrivateAttr(default=Path())
 
@@ -170,7 +170,7 @@ class Scenario(Extended, metaclass=OneLine):
         if isinstance(self.mechanism, ProtocolConfig) and self.engine != "processes":
             raise ValueError(f"engine = {self.engine!r}: mechanism.kind = {kind!r} is a protocol; it needs 'processes'")
         if self.engine == "processes" and self.mechanism.sends and self.mechanism.releases not in ("hard", "signed"):
-            raise ValueError(f"engine = 'processes': carries labels alone; mechanism.kind = {kind!r} sends others")
+            raise ValueError(f"engine = 'processes': carries only labels; mechanism.kind = {kind!r} sends other data")
         if self.engine == "vectorised" and beyond:
             raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
         return self
@@ -186,8 +186,8 @@ class Scenario(Extended, metaclass=OneLine):
         if isinstance(target, float) and spoilt:
             key = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
             raise ValueError(
-                f"mechanism.target_epsilon = {target:g}: can be met where all ask anybody, "
-                f"who answers with a noisy label, and nobody falls back on her own; with {min(spoilt)}, give {key}"
+                f"mechanism.target_epsilon = {target:g}: can be met only if users ask anybody, "
+                f"noisy labels come back, and nobody uses her own label instead; with {min(spoilt)}, give {key}"
             )
         return self
 
@@ -217,7 +217,7 @@ class Scenario(Extended, metaclass=OneLine):
 
     @property
     def folder(self) -> Path:
-        """The directory of the scenario file, in which the files that the scenario names are looked for first."""
+        """The directory of the scenario file; files that the scenario names are first looked for there."""
         return self._folder
 
     def places(self, data_dir: Path | None) -> tuple[Path, ...]:
@@ -233,10 +233,10 @@ class Scenario(Extended, metaclass=OneLine):
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
-        """The scenario of a nested mapping, as read from TOML, whose values may also be parts such as a `table`.
+        """The scenario of a nested mapping, as read from TOML; a value may also be a configuration, such as a `table`.
 
         Raises:
-            InputError: it names the first fault of the mapping.
+            InputError: the mapping has faults; the message names the first one.
         """
         if not isinstance(tree, Mapping):
             raise InputError(f"tree {is_a(tree)}: must be a mapping of keys to values; load_scenario reads files")
@@ -260,7 +260,7 @@ class Scenario(Extended, metaclass=OneLine):
         return Situation(num_classes, faults=self.network.faults, roles=roles, oracle=oracle)
 
     def canonical(self) -> dict[str, Any]:
-        """The keys on which rows depend: without name, number of replicates and paths, with plug-ins' code."""
+        """The keys on which rows depend (not name, number of replicates and paths), and the code of plug-ins."""
         settled = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)})
         tree = settled.model_dump(mode="json", exclude={"name", "replicates"})
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
@@ -294,7 +294,7 @@ class Scenario(Extended, metaclass=OneLine):
         )
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
-        """SHA-256 of the canonical form, the data files' checksums and `MODEL_VERSION`, whatever the order of keys."""
+        """SHA-256 of the canonical form, the data files' checksums and `MODEL_VERSION`, in any order of keys."""
         identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
@@ -307,7 +307,7 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
         overrides: changes "dotted.key=value", with the value in TOML syntax.
 
     Raises:
-        InputError: one line that names the file or key, the value and what is allowed.
+        InputError: the line names the file or key, the value and what is allowed.
     """
     path = find_scenario(path_of("path", path))
     if isinstance(overrides, str) or not isinstance(overrides, Iterable):
@@ -325,9 +325,9 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
 
 
 def _plain(value: object) -> Any:
-    """A value of a scenario's tree for JSON: a part as its tree, a number of NumPy as one of Python.
+    """A value of a scenario's tree for JSON: a configuration as its tree, a NumPy number as a Python number.
 
-    Any other value that JSON lacks, such as a TOML date, becomes a list of one text, which no field takes.
+    Any other value that JSON lacks, such as a TOML date, becomes a list of one text, which single values refuse.
     """
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")

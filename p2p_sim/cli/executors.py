@@ -1,4 +1,4 @@
-"""The executors of runs, sweeps and searches, as the command's options choose them."""
+"""The executors of runs, sweeps and searches, as the commands' options choose them."""
 
 import os
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from p2p_sim.sweeps import Executor, LocalProcesses, Serial, SweepPlan, at_a_tim
 def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: str | None = None) -> Executor:
     """The executor of a scenario's replicates: this machine, or the Dask cluster at the address `dask`.
 
-    Without `workers`, this machine runs as many replicates at a time as there are cores and memory allows.
+    Without `workers` and `split`, this machine runs as many replicates at a time as its cores and memory allow.
     """
     _check(workers, split, dask)
     if dask is not None:
@@ -32,7 +32,7 @@ def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str
 def _check(workers: int | None, split: str | None, dask: str | None) -> None:
     """Refuse values of --workers, --split and --dask that are wrong or do not go together."""
     if workers is not None and dask is not None:
-        raise InputError(f"--workers {workers}: does not go with --dask, where the cluster says how many there are")
+        raise InputError(f"--workers {workers}: does not go with --dask, whose cluster sets the number of workers")
     if workers is not None and not 1 <= workers <= 1024:
         raise InputError(f"--workers {workers}: must lie in 1..1024")
     if split is not None and split != "shards":

@@ -91,11 +91,11 @@ def run(
     split: Split = None,
     verbose: Annotated[
         bool,
-        typer.Option("--verbose", help="Show all figures: how ε was computed, what papers print, the network."),
+        typer.Option("--verbose", help="Show all figures: how ε was computed, the papers' bounds, the network."),
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run every replicate of a scenario that is not on disk yet, then show a summary and a figure.
+    """Run the replicates of a scenario that are not on disk yet, draw a figure and print a summary.
 
     Example: p2p-sim run quickstart --set mechanism.flip_prob=0.2
     """
@@ -106,7 +106,7 @@ def run(
     try:
         with progress_shown(
             chosen.name, "replicates", chosen.replicates, quiet=quiet
-        ) as report:  # before the libraries that a run needs
+        ) as report:  # shown before the libraries of a run load
             from p2p_sim.cli.executors import for_run
             from p2p_sim.sweeps import run_point
 
@@ -222,7 +222,7 @@ def network(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what happened on the network in one replicate: a table, and figures (earlier ones are replaced).
+    """Show what happened on the network in one replicate: a table, and figures that replace earlier ones.
 
     Example: p2p-sim network quickstart --set network.loss=0.05
     """
@@ -280,7 +280,7 @@ def check_bounds(
 
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
-    """Lines about a valid scenario or sweep file: its identity or size, and what the user's own data hold.
+    """Lines about a valid scenario or sweep file: its identity or size, and remarks on the user's own data.
 
     Warnings about the file go to standard error.
 
@@ -293,7 +293,7 @@ def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> 
     from p2p_sim.sweeps import load_sweep
 
     file = located(file)
-    # advice is given for replicates that read the user's own table or use a plug-in, not for shipped ones
+    # advice is given for replicates with the user's own table or a plug-in's mechanism, not for shipped ones
     if "axes" not in read_toml(file):
         replicate = Replicate(load(file, overrides, None), data_dir=data_dir)
         uncommon = replicate.scenario.population.own or replicate.scenario.mechanism_claimed_by
@@ -314,7 +314,7 @@ def _failure(error: Exception) -> str | None:
     if isinstance(error, RunFailed):
         return str(error)
     text = plug_in_failure(error)
-    if text is None and isinstance(error, MemoryError | OSError):  # what this machine has not, or does not allow
+    if text is None and isinstance(error, MemoryError | OSError):  # this machine's limits, not a fault of the code
         return f"{'not enough memory: ' * isinstance(error, MemoryError)}{error}"
     return text
 
@@ -325,7 +325,7 @@ def _warn(message: Warning | str, category: type[Warning], *_: object, **__: obj
 
 def main() -> None:
     """Run the command line. Bad input ends in one line and exit status 2, a failed run in one line and status 1."""
-    atexit.register(gc.freeze)  # what is left at the end of the process needs no search for garbage
+    atexit.register(gc.freeze)  # spares the end of the process a useless search for garbage
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer offers no name for this class
     try:
         with warnings.catch_warnings():
@@ -333,7 +333,7 @@ def main() -> None:
             status = app(prog_name="p2p-sim", standalone_mode=False)
     except (InputError, usage_error) as error:
         text = error.format_message() if hasattr(error, "format_message") else str(error)
-        if text:  # empty where the help has just been shown
+        if text:  # empty if the help has just been printed
             print(f"p2p-sim: {text}", file=sys.stderr)
         sys.exit(2)
     except Exception as error:

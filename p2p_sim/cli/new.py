@@ -1,4 +1,4 @@
-"""The command that writes a first scenario file: a copy of one that exists, or one for a user's own table."""
+"""The command that writes a first scenario file: a copy of an existing one, or one for the user's own table."""
 
 import json
 import math
@@ -23,29 +23,29 @@ def new(
     *,
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="SCENARIO", help="A shipped scenario, or a file, to begin with: quickstart."),
+        typer.Option("--from", metavar="SCENARIO", help="Shipped scenario or file to copy.  [default: quickstart]"),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="One's own table (.csv, .tsv, .csv.gz, .parquet, .feather).")
+        Path | None, typer.Option(metavar="FILE", help="Your own table (.csv, .tsv, .csv.gz, .parquet, .feather).")
     ] = None,
     label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="The column that is to be protected, for --data.")
+        str | None, typer.Option(metavar="COLUMN", help="Column of --data with the labels to protect.")
     ] = None,
     separator: Annotated[
-        str | None, typer.Option(metavar="SIGN", help="What stands between two cells of the table, if it is not clear.")
+        str | None, typer.Option(metavar="SIGN", help="Separator of the table's cells, if detection fails.")
     ] = None,
     decimal: Annotated[
-        str | None, typer.Option(metavar="SIGN", help="Decimal sign of the table's numbers, if it is not clear.")
+        str | None, typer.Option(metavar="SIGN", help="Decimal sign of the table's numbers, if detection fails.")
     ] = None,
     thousands: Annotated[
-        str | None, typer.Option(metavar="SIGN", help="What stands between thousands in the table, if it is not clear.")
+        str | None, typer.Option(metavar="SIGN", help="Separator of the table's thousands, if detection fails.")
     ] = None,
     encoding: Annotated[
         str | None, typer.Option(metavar="NAME", help="Encoding of the table: utf-8, utf-16, latin-1, ...")
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Write a commented scenario, NAME.toml, here: a copy of one that exists, or one for a table of one's own.
+    """Write NAME.toml, a commented scenario, to the current directory: a copy, or a scenario for your own table.
 
     Example: p2p-sim new mine --from quickstart
     """
@@ -111,7 +111,7 @@ count = {count:<23}# fewer clusters: a smaller epsilon; more: users of a cluster
 [mechanism]
 kind = "label_exchange"
 flip_prob = 0.1                # alpha: each user replaces her label by another with this probability, once
-sampling_rate = 0.5            # theta: and passes the label she fetched on with this one
+sampling_rate = 0.5            # theta: with this probability she passes on the label she fetched
 
 [learner]
 kind = "logistic_regression"
@@ -120,15 +120,15 @@ kind = "logistic_regression"
 delta = {delta:<23}# far below 1/(number of users)
 """
 MOST_CLUSTERS = 100
-"""More are not proposed: among 10,000 users and more, larger clusters lower ε and lose little."""
+"""The largest proposed number: with more than 10,000 users, larger clusters lower ε and lose little accuracy."""
 
 
 @dataclass(frozen=True)
 class NewScenario:
     """A scenario file that was written.
 
-    notes: what it was made from, a line each. identity: of the scenario, where its data are at hand, else None. loss:
-    what to do about columns that are left out, if these are many; else empty.
+    notes: lines on what it was made from. identity: the scenario's, if it was made for a table; None for a copy. loss:
+    advice on the columns that are left out, if they are more than the features; else empty.
     """
 
     path: Path
@@ -138,17 +138,17 @@ class NewScenario:
 
 
 def copied(name: str, start: str) -> NewScenario:
-    """Copy a scenario under another name to the current directory, with the files that it names.
+    """Copy a scenario, and the files that it names, to the current directory under another name.
 
     Args:
         name: of the new scenario. start: a shipped scenario's name, or a file.
 
     Raises:
-        InputError: there is none, or something would be overwritten. Nothing is changed then.
+        InputError: `start` cannot be copied, or a file would be overwritten; nothing is written then.
     """
     from p2p_sim.scenario import Scenario
 
-    # the text, with the new name in its first line that sets one
+    # the text, with the new name in the first line that sets a name
     path, source = _target(name), find_scenario(start)
     text, tree = source.read_text(encoding="utf-8"), read_toml(source)
     if "axes" in tree:
@@ -157,12 +157,12 @@ def copied(name: str, start: str) -> NewScenario:
     if not count:
         raise InputError(f"--from {start}: has no line that begins with name =")
     Scenario.from_tree(parsed(text), source.parent)
-    # files that it names by relative paths go along; absolute ones stay where they are
+    # files that the scenario names by relative paths are copied too; those with absolute paths stay where they are
     files = {Path(named): source.parent / named for named in _paths(tree)}
     files = {into: old for into, old in files.items() if not into.is_absolute() and old.is_file()}
     for into in files:
         if into.exists():
-            raise InputError(f"{into}: exists already; {path} needs its own from {source.parent}")
+            raise InputError(f"{into}: exists already; {path} needs the file of this name from {source.parent}")
     for into, old in files.items():
         into.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(old, into)
@@ -171,14 +171,14 @@ def copied(name: str, start: str) -> NewScenario:
 
 
 def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, str] | None = None) -> NewScenario:
-    """Write a scenario for a table of one's own to the current directory.
+    """Write a scenario for the user's own table to the current directory.
 
     Args:
-        name: of the scenario. data: the table. label: its column. stated: separator, decimal, thousands, encoding, if
-            known.
+        name: of the scenario. data: the table. label: the column of labels. stated: separator, decimal, thousands,
+            encoding, as far as the user gave them.
 
     Raises:
-        InputError: the table cannot be used, or the file exists. Nothing is changed then.
+        InputError: the table cannot be used, or NAME.toml exists; nothing is written then.
     """
     from p2p_sim.population import look_at
     from p2p_sim.replicate import Replicate, examined
@@ -193,11 +193,13 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     examined(replicate)
     _write(path, text)
     count, users = proposed(survey.rows)
-    note = f"clusters: {count}, of about {users // count} users each, by the number of users alone; see the file"
-    loss = ""  # which columns are left out, why, and what to do, where these are more than half
+    note = (
+        f"clusters: {count}, of about {users // count} users each, chosen from the number of users alone; see the file"
+    )
+    loss = ""  # set if more columns are left out than used
     if len(survey.lost) > len(survey.keys.get("features", ())):
         loss = (
-            f"{survey.loss(str(label))}; correct them in the table, or list those that are meant in population.features"
+            f"{survey.loss(str(label))}; correct them in the table, or list the columns to use in population.features"
         )
     return NewScenario(path, (*survey.notes, note), replicate.identity, loss)
 
@@ -205,10 +207,10 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
 def proposed(rows: int) -> tuple[int, int]:
     """How many clusters are proposed for a table, and for how many users: √users clusters, at most 100.
 
-    There are about as many clusters as users in each. Labels have no part in it, so that it costs no privacy.
+    There are then about as many clusters as users in each. The labels are not used, so this costs no privacy.
 
     Args:
-        rows: with a label, of which 80% are users and the others are held out.
+        rows: number of rows with a label; 80% of them are users, the others are held out.
     """
     users = max(2, round(0.8 * rows))
     return min(MOST_CLUSTERS, math.isqrt(users)), users

@@ -34,7 +34,7 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments by their names alone, and the options with the names of their values."""
-        # an argument's record has its metavar twice, so that its name is taken from the parameter
+        # an argument's record has its metavar twice, so the name is taken from the parameter
         parts: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -100,7 +100,7 @@ def _version(wanted: bool) -> None:
 
 ScenarioFile = Annotated[
     Path,
-    typer.Argument(metavar="SCENARIO", help="File, or name of a scenario of p2p-sim: quickstart.", show_default=False),
+    typer.Argument(metavar="SCENARIO", help="File or name of a scenario, such as quickstart.", show_default=False),
 ]
 Version = Annotated[
     bool,
@@ -126,7 +126,7 @@ class Note(UserWarning):
 def _hush(quiet: bool) -> bool:
     """The value of the option --quiet; if it is set, warnings are switched off for the rest of the command."""
     if quiet:
-        warnings.simplefilter("ignore")  # until `main` ends
+        warnings.simplefilter("ignore")  # `main` restores the filters at its end
     return quiet
 
 
@@ -147,7 +147,9 @@ Split = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 Quiet = Annotated[
     bool,
-    typer.Option("--quiet", "-q", help="No progress, plan or warnings; of runs, the files alone.", callback=_hush),
+    typer.Option(
+        "--quiet", "-q", help="No progress, plan or warnings; after a run, print only its files.", callback=_hush
+    ),
 ]
 
 

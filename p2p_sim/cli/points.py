@@ -25,7 +25,7 @@ from p2p_sim.cli.scenarios import load, located
 
 def sweep(
     file: Annotated[
-        Path, typer.Argument(metavar="SWEEP", help="File, or name of a sweep of p2p-sim: users.", show_default=False)
+        Path, typer.Argument(metavar="SWEEP", help="File or name of a sweep, such as users.", show_default=False)
     ],
     *,
     overrides: Annotated[
@@ -41,12 +41,12 @@ def sweep(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a base scenario over axes of values; the same command again resumes a stopped sweep.
+    """Run a base scenario with all combinations of values; the same command resumes a stopped sweep.
 
     Example: p2p-sim sweep privacy-utility --workers 2
     """
     check_data_dir(data_dir)
-    where = located(file, sweep=True)  # says where it is before the rest is loaded
+    where = located(file, sweep=True)  # the note on the path comes before slow imports
     from p2p_sim.cli.executors import for_sweep
     from p2p_sim.cli.printing.sweep_progress import print_plan, print_sweep, print_sweep_json, progress
     from p2p_sim.replicate import default_directory
@@ -100,7 +100,8 @@ def tune(
     trials: Annotated[
         int,
         typer.Option(
-            metavar="N", help="How many settings to try; more extend a search. Of a curator: how many runs on average."
+            metavar="N",
+            help="Number of settings to try; a larger one extends a search. With --look curator: mean number of runs.",
         ),
     ] = 40,
     look: Annotated[
@@ -120,7 +121,7 @@ def tune(
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Search the settings of a scenario: the best accuracy within an ε, or the least ε with an accuracy.
+    """Search the settings of a scenario: the best accuracy within an ε, or the least ε that reaches an accuracy.
 
     Example: p2p-sim tune quickstart --epsilon 0.5 --set replicates=5
     """
@@ -140,7 +141,7 @@ def tune(
     executor = for_run(chosen, workers, None, dask)
     try:
         with progress_shown(chosen.name, "trials", trials, quiet=quiet) as report:
-            # a curator's search pays for its looks at the labels, with a number of trials drawn at random
+            # a curator's search looks at labels: its ε covers that, and its number of trials is drawn at random
             search_with = tune_privately if look == "curator" else run_search
             tuned = search_with(tuning, trials, out, executor, report=report)
     except KeyboardInterrupt as stop:

@@ -24,7 +24,7 @@ from p2p_sim.cli.scenarios import load
 Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1; prints ε.")]
 ClusterSize = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Users in the cluster, at least 2.  [required but for eavesdropper]"),
+    typer.Option(metavar="N", help="Users in the cluster, at least 2.  [not needed for eavesdropper]"),
 ]
 
 FlipProb = Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)]
@@ -99,8 +99,8 @@ def calibrate(
         list[int] | None,
         typer.Option(
             metavar="K",
-            help="Peers whom each user asks; she submits what most say. May be repeated: the number that misses a "
-            "cluster's majority least often.  [default: 1]",
+            help="Peers whom each user asks; she submits what most say. If repeated, prints which "
+            "number misses a cluster's majority least often.  [default: 1]",
             show_default=False,
         ),
     ] = None,
@@ -108,19 +108,19 @@ def calibrate(
         float | None,
         typer.Option(
             metavar="S",
-            help="Share of a cluster's users with its commoner label, by which several --peers compare.  "
+            help="Share of a cluster's users with its commoner label, for the comparison of several --peers.  "
             "[default: 0.6]",
         ),
     ] = None,
     flip_prob: Annotated[
-        float | None, typer.Option(metavar="A", help="α; prints the smallest degree for it in place of an α.")
+        float | None, typer.Option(metavar="A", help="α; prints the smallest degree that suffices with this α.")
     ] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Print a flip probability that certifies (ε, δ) against an observer in clusters of the given sizes.
 
-    It is the smallest of three digits, or that of the noise on a label alone, rounded up to four, if none is smaller.
+    It is the smallest with three digits. If the noise on a label alone needs no more, it is that α, rounded up to four.
     With several --peers, print which of these has the least error at the target, and the flip probability of each.
     With --flip-prob, print the smallest number of neighbours instead, or that none is enough.
 
@@ -130,7 +130,7 @@ def calibrate(
     from p2p_sim.cli.printing.privacy_answers import calibration_output, neighbours_output, peers_output
     from p2p_sim.privacy import Question, calibrated, compared_peers, enough_neighbours, exposed
 
-    # with a flip probability, the smallest number of neighbours in one cluster is looked for
+    # with --flip-prob, the search is for the smallest number of neighbours in one cluster
     if flip_prob is not None:
         if degree is not None:
             raise InputError(f"--degree {degree}: does not go with --flip-prob, which asks for the smallest degree")
@@ -143,7 +143,9 @@ def calibrate(
         return
     if peers is not None and len(set(peers)) > 1:
         if observer != "learner" or num_classes > 2 or degree is not None:
-            raise InputError("--peers: several are compared for --observer learner, two classes, without --degree")
+            raise InputError(
+                "--peers: several are compared for --observer learner and two classes only, without --degree"
+            )
         comparison = compared_peers(
             cluster_size, peers, sampling_rate,
             epsilon=epsilon, delta=delta, majority=0.6 if majority is None else majority,
@@ -151,7 +153,7 @@ def calibrate(
         print_output(peers_output(comparison), json_)
         return
     if majority is not None:
-        raise InputError(f"--majority {majority:g}: goes with several --peers, which it compares")
+        raise InputError(f"--majority {majority:g}: is only for a comparison of several --peers")
     number = peers[0] if peers else 1
     calibration = calibrated(
         cluster_size, num_classes, sampling_rate, epsilon=epsilon, delta=delta,
@@ -182,7 +184,7 @@ def certify(
 ) -> None:
     """Write a certificate of (ε, δ) for the learner, which one file of standard Python proves without p2p-sim.
 
-    The cluster has at most 65,536 users and labels of two classes. The certificate has been proved when it is written.
+    The cluster has at most 65,536 users and labels of two classes. The certificate is proved before it is written.
 
     Example: p2p-sim certify --cluster-size 200 --flip-prob 0.1 --sampling-rate 0.5 --delta 1e-6 --out claim.json
     """
@@ -190,7 +192,7 @@ def certify(
     from p2p_sim.cli.printing.privacy_answers import print_certified
     from p2p_sim.privacy import Question, certified, verifier_source
 
-    # both files must be new, which is checked before the proof, since that may take long
+    # both files must be new, which is checked first, since the proof may take long
     _check_new("--out", out)
     program = None if verifier is None else verifier / verifier_source().name
     if program is not None:
@@ -231,7 +233,7 @@ def audit(
         int | None,
         typer.Option(
             metavar="N",
-            help="Users a cluster, 2 to 1,000,000 (curator: 200), of copies of one cluster.  "
+            help="Users in each of many copies of one cluster, 2 to 1,000,000 (curator: 200).  "
             "[default: the scenario's own clusters]",
         ),
     ] = None,
@@ -239,7 +241,7 @@ def audit(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="events or vectorised; overrides the scenario (of at most 30 users a cluster: always events).",
+            help="events or vectorised; overrides the scenario (clusters of at most 30 users: always events).",
             autocompletion=one_of("events", "processes", "vectorised"),
         ),
     ] = None,
@@ -269,7 +271,7 @@ def audit(
     from p2p_sim.cli.printing.small_audits import audit_output
 
     check_data_dir(data_dir)
-    check_file("--figure", figure, FIGURES)  # now, since an attack may take minutes
+    check_file("--figure", figure, FIGURES)  # before the attack, which may take minutes
     result = attack(
         load(scenario, overrides, engine), observer, members, trials=trials,
         cluster_size=cluster_size, epsilon=epsilon, data_dir=data_dir,

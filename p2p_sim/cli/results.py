@@ -26,7 +26,7 @@ def plot(
     ] = None,
     group: Annotated[str | None, typer.Option(metavar="COL", help="One line for each value.")] = None,
     facet: Annotated[str | None, typer.Option(metavar="COL", help="One panel for each value.")] = None,
-    heat: Annotated[str | None, typer.Option(metavar="COL", help="Draw colours over two axes of the sweep.")] = None,
+    heat: Annotated[str | None, typer.Option(metavar="COL", help="Draw this column as colours over two axes.")] = None,
     fit: Annotated[bool, typer.Option("--fit", help="Compare excess risk with fitted theory and slopes.")] = False,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The figure.  [default: in DIR]")] = None,
     format_: Annotated[
@@ -40,7 +40,7 @@ def plot(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Draw results: columns of a sweep with 95% intervals, the largest ε; by default, the figures of the sweep file.
+    """Draw columns of results, ε by its largest value, others by 95% intervals; default: the figures of the sweep file.
 
     Example: p2p-sim plot results/my-sweep --x mechanism.flip_prob --y excess_risk --group population.users
     """
@@ -54,13 +54,13 @@ def plot(
 def compare(
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="Results directory.", show_default=False)],
     second: Annotated[
-        Path, typer.Argument(metavar="SECOND", help="Results directory to hold against it.", show_default=False)
+        Path, typer.Argument(metavar="SECOND", help="Results directory to compare with FIRST.", show_default=False)
     ],
     y: Annotated[list[str] | None, typer.Option(metavar="COL", help="Column to compare; may be repeated.")] = None,
     json_: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print differences between two results directories, second minus first, paired by point and replicate.
+    """Print differences between two results directories, second minus first, paired by replicate if seeds agree.
 
     Example: p2p-sim compare results/one results/two --y error_rate
     """
@@ -93,13 +93,15 @@ def report(
 def explore(
     directories: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[DIR]...", help="Results directories, or directories of them.", show_default=False),
+        typer.Argument(
+            metavar="[DIR]...", help="Results directories, or directories that contain some.", show_default=False
+        ),
     ] = None,
     port: Annotated[int, typer.Option(metavar="N", help="Port on 127.0.0.1; 0: a free one.")] = 0,
     no_open: Annotated[bool, typer.Option("--no-open", help="Print the address, and open no browser.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Open the explorer in the browser: how private an exchange is, what results are worth, how far a sweep is.
+    """Open the explorer in the browser: how private an exchange is, how good results are, how far a sweep has come.
 
     It serves this machine alone, on 127.0.0.1, at an address with a secret token, until Ctrl-C.
 

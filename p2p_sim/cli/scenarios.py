@@ -1,4 +1,4 @@
-"""The commands about what comes with p2p-sim: scenarios and how they are found by name, data sets, what to cite."""
+"""The commands about what comes with p2p-sim: scenarios (and how a name finds one), data sets, references."""
 
 import shlex
 import sys
@@ -21,9 +21,7 @@ EXAMPLE = EXAMPLES / "own_mechanism"
 
 
 def located(name: Path, sweep: bool = False) -> Path:
-    """The file that a command's argument names; says on standard error which, if it is one of p2p-sim's own found by
-    name.
-    """
+    """The file that a command's argument names; a shipped file found by its name is reported on standard error."""
     path = find_scenario(name, sweep)
     if path != name and is_shipped(path):
         warnings.warn(f"{name.as_posix()}: comes with p2p-sim ({path})", Note, stacklevel=2)
@@ -46,7 +44,7 @@ def scenarios(
         str | None,
         typer.Option(
             metavar="KEY",
-            help="Only those that rest on this paper, by its BibTeX key in `p2p-sim cite`.",
+            help="Only scenarios and sweeps that rest on this paper; KEY: its BibTeX key.",
             autocompletion=papers,
         ),
     ] = None,
@@ -83,7 +81,7 @@ def _copy(directory: Path) -> None:
 
 def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
     """The scenario of a file, with `--set` and `--engine`."""
-    where = located(path)  # says where it is before the rest is loaded
+    where = located(path)  # the note on the path comes before slow imports
     from p2p_sim import load_scenario
 
     chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
@@ -96,11 +94,11 @@ def against_randomised_response(
     """The commands that run randomised response with the α of an exchange on the same users, and compare the two.
 
     Args:
-        chosen: the scenario that ran. finished: what came of it.
+        chosen: the scenario that ran. finished: its results.
         file, overrides, data_dir: as `run` was given them.
 
     Returns:
-        Empty where the scenario has no flipped labels, or does not run with another mechanism.
+        Empty if the scenario flips no labels, or does not run with randomised response.
     """
     from p2p_sim import load_scenario
     from p2p_sim.replicate import directory_of
@@ -114,7 +112,7 @@ def against_randomised_response(
     same = alpha.nunique() == 1
     changes.append(f"mechanism.{f'flip_prob={alpha.iloc[0]!s}' if same else f'target_epsilon={target}'}")
     changes += ["mechanism.debias=true"] * getattr(chosen.mechanism, "debias", False)
-    # faults and adversaries are of messages, which randomised response does not have
+    # randomised response sends no messages, so there is nothing for faults and adversaries to act on
     changes += ["network={}"] * (not chosen.network.ideal)
     changes += ["adversaries={}"] * bool(chosen.adversaries.active)
     try:
@@ -153,9 +151,7 @@ def cite(
 
 
 def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
-    """The scenario of a file as a list of one; of a sweep, scenarios that together use all kinds that its
-    points use.
-    """
+    """The scenario of a file, in a list; of a sweep, scenarios that together use all kinds that its points use."""
     from p2p_sim.base import read_toml
 
     if "axes" not in read_toml(find_scenario(path)):
@@ -184,8 +180,8 @@ def data(
     """Data sets that are read from files: list them, say where each file goes, check what is here, or fetch them.
 
     check compares every file with its check figure (SHA-256). Its exit status is 1 if a file differs, or if one of the
-    named data sets is not complete. fetch gets the named data sets from their public sources and makes the directory,
-    if there is none; it needs a network and pooch, which the extra "data" installs.
+    named data sets is not complete. fetch gets the named data sets from their public sources and makes the directory
+    if it does not exist; it needs a network and pooch, which the extra "data" installs.
 
     Example: p2p-sim data list
     """
@@ -194,7 +190,7 @@ def data(
     from p2p_sim.population.data_sets import data_sets
     from p2p_sim.replicate import data_directory
 
-    if action != "fetch":  # which makes the directory
+    if action != "fetch":  # fetch makes the directory
         check_data_dir(data_dir)
     if action not in ACTIONS:
         raise InputError(f"data {action}: must be one of {', '.join(ACTIONS)}")
@@ -218,7 +214,9 @@ def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: 
 
     if directory is None:
         raise InputError("data check: no directory of data files is named; use --data-dir DIR or set P2P_SIM_DATA")
-    checks = ((data_set, check(data_set, (directory,))) for data_set in data_sets)  # each is printed when it is read
+    checks = (
+        (data_set, check(data_set, (directory,))) for data_set in data_sets
+    )  # lazy: each is printed once it is read
     if print_check(checks, directory, named):
         raise typer.Exit(1)
 

@@ -98,7 +98,7 @@ def test_a_leak_in_large_clusters_fails_in_one_line(call, monkeypatch):
 def test_the_figure_is_that_of_an_audit_in_one_run(call):
     status, out, err = call("--cluster-size", "8", "--trials", "2000", "--figure", "small.png")
     assert (status, out, len(err.splitlines())) == (2, "", 1)
-    assert "--figure: drawn for an audit in one run" in err
+    assert "--figure: drawn only for an audit in one run" in err
 
 
 @pytest.mark.parametrize(

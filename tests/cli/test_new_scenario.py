@@ -59,7 +59,7 @@ def test_four_commands_lead_from_a_table_to_a_report():
         "missing values are filled in: 'age' (9), 'city' (7)",
         "columns of text become one-hot: 'city'",
         "columns of numbers are standardised",
-        "clusters: 13, of about 14 users each, by the number of users alone",
+        "clusters: 13, of about 14 users each, chosen from the number of users alone",
     ):
         assert seen in out
     assert Path("patients.toml").read_text("utf-8").count("#") >= 15

@@ -85,7 +85,7 @@ def test_every_command_is_listed_with_its_options_and_example():
         assert f"## {name}\n" in page
         assert f"Example: `p2p-sim {name}" in page
     assert "| `--delta` | `D` | δ, above 0 and below 1; prints ε. |  |" in page
-    assert "|  | `SCENARIO` | File, or name of a scenario of p2p-sim: quickstart. | required |" in page
+    assert "|  | `SCENARIO` | File or name of a scenario, such as quickstart. | required |" in page
 
 
 def test_signs_mean_themselves():

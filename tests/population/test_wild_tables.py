@@ -293,7 +293,7 @@ def test_most_columns_left_out_is_the_last_line(tmp_path, monkeypatch):
         frame[name] = [f"{name} {k} text" for k in range(ROWS)]
     _, told = accuracy(tmp_path, monkeypatch, "t.csv", written(frame=frame))
     assert "3 of 4 columns besides 'outcome' are left out ('a': a text with 300 different values" in unwrapped(told)
-    assert unwrapped(told).endswith("or list those that are meant in population.features")
+    assert unwrapped(told).endswith("or list the columns to use in population.features")
 
 
 def test_three_hundred_columns(tmp_path, monkeypatch):

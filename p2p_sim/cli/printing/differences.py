@@ -13,7 +13,7 @@ from p2p_sim.measures import Difference, Mean
 from p2p_sim.results import Comparison
 
 ROUNDING = 1e-12
-"""A difference below this share of the compared values is due to rounding."""
+"""A difference of at most this share of the larger compared value is due to rounding."""
 
 
 def comparison_output(comparison: Comparison) -> Output:
@@ -53,7 +53,7 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
-    # for an ε: the worst replicate of each side, if both have replicates of the point
+    # an ε, without interval: the worst replicate of each side, if both have replicates of the point
     if between is None:
         cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
@@ -68,7 +68,7 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
 
 def _method(comparison: Comparison) -> tuple[str, ...]:
     """Sentences that say how the intervals were computed."""
-    text = "Paired by replicate: both used the same seed, so a replicate meets the same random numbers on both sides."
+    text = "Paired by replicate: both used the same seed, so a replicate uses the same random numbers on both sides."
     of = "the replicates that both have"
     if not comparison.paired:
         seeds = f"{comparison.first.seed} and {comparison.second.seed}"
@@ -76,7 +76,7 @@ def _method(comparison: Comparison) -> tuple[str, ...]:
         of = "equally many replicates of both, the first ones"
     return (
         text,
-        "All points are those that both have; replicates are averaged over them first.",
+        '"All points" are those that both have; each replicate is first averaged over them.',
         f"ε is each side's worst among {of}; it is never averaged.",
     )
 
@@ -115,7 +115,7 @@ def _figures(difference: Difference) -> dict[str, Any]:
 def interval_cells(mean: Mean, scale: float) -> tuple[str, str]:
     """Two cells, a mean difference and its interval; a number that differs from 0 by rounding alone is 0.
 
-    scale: the larger size of the compared values.
+    scale: the larger absolute value of the two compared.
     """
     ends = (mean.value, mean.low, mean.high)
     value, low, high = ("0" if abs(end) <= ROUNDING * scale else f"{end:+.3g}" for end in ends)

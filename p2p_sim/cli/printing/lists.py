@@ -35,7 +35,7 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
             if file.gz_sha256 is not None:
                 print(f"    {file.gz_sha256} {file.name}.gz as published")
     if in_full:
-        say("Check figures are SHA-256, of the content that is not compressed where the name does not end in .gz.")
+        say("Check figures are SHA-256: of the file itself if its name ends in .gz, else of the uncompressed content.")
     else:
         say("`p2p-sim data list NAME` shows the files with their check figures, `p2p-sim data where` where they go.")
 
@@ -52,14 +52,14 @@ def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
             print(f"  {held.path or absent}")
         if any(held.path is None for held in files):
             say(f"  from {address}" if address else f"  {data_set.get}")
-    say("Each file may be as it is or compressed (.gz). `p2p-sim data fetch NAME` gets what has an address.")
+    say("Each file may be compressed (.gz) or not. `p2p-sim data fetch NAME` gets data sets with an address.")
 
 
 def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) -> int:
     """Print each file that is here with its version or its fault, and return the number of faults.
 
     Args:
-        named: whether the user named the data sets; if not, a data set of which no file is here is no fault.
+        named: whether the user named the data sets; if not, a data set without any file here is no fault.
     """
     faults = 0
     for data_set, files in checks:
@@ -104,11 +104,13 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
              "file": str(entry.path)}
             for entry in chosen
         ]  # fmt: skip
-    return Output(record, [*parts, "Your own file NAME.toml in the current directory is taken before one of these."])
+    return Output(
+        record, [*parts, "A file NAME.toml in the current directory is used before the one of this name above."]
+    )
 
 
 def _state(need: str) -> str:
-    """A need of a shipped scenario or sweep, with a remark whether this machine has it."""
+    """A need of a shipped scenario or sweep, with a remark whether this machine has it, if that is known."""
     here = is_here(need)
     if here is None:
         return need

@@ -38,7 +38,7 @@ def _messages(r: dict[str, Any]) -> list[Line]:
         ("  answered, expired, failed", f"{r['answered']:,}, {r['expired']:,}, {r['failed']:,}"),
         ("  late replies, dropped", f"{r['late_replies']:,}"),
     ]
-    if "users_answered" not in r:  # in a protocol of its own a user may ask for several labels
+    if "users_answered" not in r:  # in a plug-in's protocol, a user may ask for several labels
         return lines
     own = f", of whom {r['fallbacks']:,} passed on their own label" if r["fallbacks"] else ""
     return [
@@ -104,7 +104,7 @@ def message_lines(rows: Any, verbose: bool) -> list[Line]:
     if "completion_time_s" not in values:
         return []
     requests, answered = rows["fetches"].sum(), rows["answered"].sum()
-    if requests == 0:  # nobody to ask, as where one organisation is alone
+    if requests == 0:  # nobody to ask, for example with a single organisation
         return []
     lines = [("requests answered", f"{answered / requests:.2%} of {requests:,d}, all replicates")]
     if requests > answered:

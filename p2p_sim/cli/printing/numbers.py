@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 Line = tuple[str, str]
 PROSE, PIPED, UNLIMITED = 80, 100, 100_000
-"""Widths in columns: of sentences on a terminal, of lines in a file or a pipe, and of a table while it is measured."""
+"""Widths in columns: of sentences on a terminal, of lines in a file or a pipe, and of a table being measured."""
 
 ODDITIES = {
     "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
-    "disconnected_clusters": "clusters fall into several parts that never hear of each other",
+    "disconnected_clusters": "clusters consist of several parts that are not connected",
     "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
 }
 """The meaning of each column of a row that counts something unusual about an overlay."""
@@ -46,8 +46,8 @@ class Verbatim(str):
 class Output:
     """The results of a command: a record for JSON, and tables and sentences for people.
 
-    record: all results, for one JSON object. parts: for people, in order: tables, sentences, bounds, whose conditions
-    are printed, and paths of files.
+    record: all results, for one JSON object. parts: for people, in order: tables, sentences, paths of files, and bounds
+    (whose conditions are printed).
     """
 
     record: Mapping[str, Any]
@@ -86,14 +86,14 @@ def two_columns(title: str | None, *parts: Iterable[Line], label_width: int = 0)
 def show(table: Table, stderr: bool = False) -> None:
     """Print a table: with boxes on a terminal and no wider than it, else plain columns in lines of 100 columns.
 
-    No word is broken: a table whose words need more room has longer lines.
+    No word is broken: if the words of a table need more than 100 columns, its lines are longer.
     """
     out = console(stderr)
     if out.is_terminal:
         out.print(table)
         return
     table.box, table.pad_edge, table.padding, table.collapse_padding = None, False, (0, 2, 0, 0), False
-    # the width that the longest words need, measured in a line without end
+    # the width that the longest words need, measured in a line of unlimited width
     out.width = UNLIMITED
     out.width = max(PIPED, Measurement.get(out, out.options, table).minimum)
     with out.capture() as captured:
@@ -118,13 +118,13 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
-    """Warn of everything unusual about an overlay. counts: for columns of `ODDITIES`, the count as text."""
+    """Warn of everything unusual about an overlay. counts: texts by column of `ODDITIES`."""
     for column, text in counts.items():
         warnings.warn(f"network.overlay: {text} {ODDITIES[column]}", stacklevel=2)
 
 
 def more_on_disk(replicates: int) -> str:
-    """A remark on the replicates on disk that were not asked for; empty if there are none."""
+    """A remark on replicates on disk that were not requested; empty if there are none."""
     return f" ({replicates:,} more on disk)" if replicates else ""
 
 

@@ -95,7 +95,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
-        # the attack proves at most what is certified, or the audit fails; `expected`: what it proves of stated noise
+        # the attack proves at most what is certified, or the audit fails; `expected`: if the noise is as stated
         *(
             (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
             for epsilon, proved, claim, expected in zip(
@@ -127,7 +127,7 @@ def draw_one_run(audit: object, path: Path) -> None:
     from p2p_sim.figures import plot_attacked
 
     if not isinstance(audit, OneRunAudit):
-        raise InputError("--figure: drawn for an audit in one run, of clusters above 30 users")
+        raise InputError("--figure: drawn only for an audit in one run, of clusters above 30 users")
     curves = {"certified, from the δ that was tested": audit.law.tradeoff(TYPE_ONE)} | audit.curves
     plot_attacked(curves, TYPE_ONE, audit.drawn, f"{audit.scenario}: tests of one user's {audit.scope.target}", path)
 
@@ -230,7 +230,10 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
         (f"ε at δ = {audit.bound.delta:g}", f"error {audit.error:g}"),
         ("  the attack proves at least", at_least(audit.epsilon_attacked)),
         ("  certified", at_most(audit.bound.epsilon_upper)),
-        ("  power: proves, if all is right", f"about {audit.epsilon_expected:.4g}; a leak is seen above the certified"),
+        (
+            "  power: proves, if all is right",
+            f"about {audit.epsilon_expected:.4g}; a leak shows once it exceeds the certified ε",
+        ),
         ("whole trade-off curve", "refused" if audit.curve_refused else "the certified one is not refused"),
         ("  refused as Gaussian noise up to", f"μ = {at_least(audit.mu_attacked)}"),
         ("  power: refuses, if all is right", f"up to about μ = {audit.mu_expected:.4g}"),

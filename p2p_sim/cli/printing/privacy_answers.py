@@ -89,7 +89,7 @@ def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
     """Print where a certificate is, and the command that proves it again."""
     print(path)
     if not quiet:
-        say(f"It is proved. Without p2p-sim: python {verifier} {path}")
+        say(f"It is proved. To prove it again without p2p-sim: python {verifier} {path}")
 
 
 def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
@@ -97,7 +97,7 @@ def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
     table = Table(title="The papers' claims, checked numerically", title_justify="left")
     table.add_column("claim")
     table.add_column("verdict")
-    table.add_column("claimed over true: tightest to loosest; or a counter-example", overflow="fold")
+    table.add_column("claimed divided by true value: tightest to loosest; or a counter-example", overflow="fold")
     corrections = []
     for verdict in verdicts:
         holds = "holds" if verdict.holds else Text("fails", style="bold red")
@@ -107,7 +107,7 @@ def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
         table.add_row(verdict.name, holds, evidence)
         if not verdict.holds:
             corrections += [f"{verdict.name}: {verdict.statement}", f"  instead: {verdict.corrected}"]
-    # claims of papers, and beliefs that are common without a paper, are counted apart
+    # claims of papers are counted apart from common beliefs, which no paper states
     claims, beliefs = ([verdict.holds for verdict in verdicts if verdict.belief == belief] for belief in (False, True))
     wrong = beliefs.count(False)
     more = f" Of {count(len(beliefs), 'common belief')}, {wrong} fail{'s' * (wrong == 1)}." if beliefs else ""

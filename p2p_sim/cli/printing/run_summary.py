@@ -49,14 +49,14 @@ PRINTED = (
 )
 BOTH_ENDS = 'The smallest ε that holds lies between the certified one and that of "no smaller ε holds than".'
 XI = (
-    "In the paper's lemma, s is the number of users of the smallest cluster, and ξ, which δ sets, is by how many "
-    "standard deviations, about, the number of noisy labels that say 1 may deviate."
+    "In the paper's lemma, s is the number of users of the smallest cluster, and δ determines ξ, which is about "
+    "the number of standard deviations by which the count of noisy labels 1 may deviate from its mean."
 )
 """Sentences that explain the lower end of ε, and s and ξ in the condition of the paper's lemma."""
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
 """The part of the data that the statement protects, by adjacency."""
 LARGEST_EXPONENT = 700.0
-"""An exponent whose exponential a float of 64 bits can just hold."""
+"""The largest exponent that is used; the exponential of 710 would overflow a float of 64 bits."""
 TRUSTED = {
     "nobody": "Nobody must be trusted for that.",
     "shuffler": "The shuffler, who sees each noisy label with its owner, must be trusted for that.",
@@ -91,13 +91,13 @@ def print_summary(
 
     Args:
         written: exported files with their numbers of lines. quiet: print the paths alone. verbose: print all figures.
-        rival: gives the command that compares with randomised response; empty if there is none.
+        rival: returns the commands of a comparison with randomised response; empty if there are none.
     """
     if not quiet:
         _print_groups(scenario, finished, verbose)
         _print_advice(finished.rows, rival)
         if not verbose:
-            say("--verbose shows more: how ε was computed, what papers print, and what happened on the network.")
+            say("--verbose shows more: how ε was computed, the papers' bounds, and what happened on the network.")
     for name in (ROWS, TABLE, MANIFEST, FIGURE):
         print(finished.directory / name)
     for path, lines in written:
@@ -129,7 +129,7 @@ def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line],
     if bound is not None:
         print_conditions(bound)
     else:
-        say("The conditions of these figures were not kept: run again into another directory to keep them.")
+        say("The conditions of these figures are not on disk: run again into another directory to keep them.")
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         if not isinstance(scenario.mechanism, ProtocolConfig):
             say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
@@ -149,7 +149,7 @@ def _print_group(heading: str, lines: list[Line], width: int, explained: list[st
 
 
 def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
-    """Warn of unusual data or overlays; say if randomised response would do as well as the exchange, and compare."""
+    """Warn of unusual data or overlays; say if randomised response would do as well, and how to compare them."""
     for warning in warnings_of(rows):
         warnings.warn(warning, stacklevel=2)
     warn_of_oddities({column: span(rows[column]) for column in ODDITIES if rows[column].max() > 0})
@@ -174,7 +174,7 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
     ]
     shortfall = scenario.clusters.shortfall(int(rows["num_clusters"].min()))
     if shortfall:
-        lines.append(("  why fewer than asked", shortfall))
+        lines.append(("  why fewer than requested", shortfall))
     if verbose:
         phi = means(rows)["heterogeneity"]
         lines.append(("  heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"))
@@ -197,7 +197,7 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
             "on average; 0 if the users of each cluster are alike, always below 2."
         )
     if verbose and str(first["heterogeneity_basis"]).startswith("estimate"):
-        lines.append("From labels alone φ cannot be told; the estimate is of what it is at most.")
+        lines.append("Labels alone do not determine φ; the estimate is of an upper bound of φ.")
     return lines
 
 
@@ -219,7 +219,7 @@ def _alone(rows: Any, who: str) -> list[Line]:
     if rows["epsilon_local"].isna().any():
         return []
     local = float(rows["epsilon_local"].max())
-    return [(who, at_most(local) if math.isfinite(local) else "∞: it is the true one, and nothing protects it")]
+    return [(who, at_most(local) if math.isfinite(local) else "∞: the label is the true one, and nothing protects it")]
 
 
 def _finite(value: float | None) -> float:
@@ -257,7 +257,7 @@ def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
             members = count(int(rows["coalition_members"].iloc[0]), "member")
         lines.append(("ε, learner with the coalition", f"{at_most(worst['epsilon_coalition_upper'])} {at}, {members}"))
     if worst["epsilon_unmet_upper"] is not None and verbose:
-        chance = f"(all but a share {at_most(worst['coalition_meets'])})"
+        chance = f"(probability of a fetch: at most {at_most(worst['coalition_meets'])})"
         lines.append(("  users whose label no member fetched", f"{at_most(worst['epsilon_unmet_upper'])}  {chance}"))
     return lines
 
@@ -304,7 +304,7 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
     else:
         others = [TRUSTED[first["trust"]]]
     if rows["epsilon_coalition_upper"].notna().all():
-        others.append("With a coalition, ε is of any other user's label: members know their own.")
+        others.append("With a coalition, ε protects the labels of users outside it; members know their own labels.")
     if rows["oracle"].any():
         others.append("The mechanism was told φ by an oracle, which ε does not account for.")
     # how often somebody's guess of a label is right, with what is released and without
@@ -312,7 +312,7 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
     if verbose and guesses and SHARES_KNOWN in guesses[-1]:
         guesses.append("In the last of these, somebody knows beforehand how frequent each label is in each cluster.")
     if guesses:
-        guesses.append("This holds for whichever user, even if somebody knows all other labels.")
+        guesses.append("This holds for every user, even if somebody knows all other labels.")
     return [*guesses, *others, "The noise is simulated; it protects nobody's real data."]
 
 
@@ -321,7 +321,7 @@ def _organisations(rows: Any) -> list[Line]:
     if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
     first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)
-    if first["num_clusters"] == 1:  # nobody to exchange models with
+    if first["num_clusters"] == 1:  # a single organisation exchanges no models
         return []
     return [
         ("  by organisation, replicate 0", first["epsilon_by_organisation"]),

@@ -99,7 +99,7 @@ def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
 
 def _exchange_lines(audit: Audit, why: str) -> list[Line]:
     r, detectable = audit.result, f"about {audit.result.detectable:.4g}"
-    # the paper's bound is refuted by an attack, or by exact values of a data set, above it
+    # the paper's bound is refuted if an attack proves a larger ε, or the exact ε of a data set is larger
     possible = max(r.epsilon_exact.lower, r.epsilon_lower_confidence)
     refuted = audit.lemma9.epsilon is not None and audit.lemma9.epsilon < possible
     paper = str(audit.lemma9) + "  (refuted: below what is possible)" * refuted
@@ -126,7 +126,7 @@ def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
         0.0, audit.epsilon, audit.delta_certified, "learner",
         adjacency="label", basis=REALISED_BASIS, conditions=conditions, conditional_on=REALISED,
     )  # fmt: skip
-    # the ε of an audit in a faulty network is that at which δ is tested
+    # the record's ε is the one at which δ is tested, since only δ is
     fields = asdict(audit) | {"passed": audit.passed, **_statement_record(bound)}
     record = {"name": fields.pop("scenario"), "test_epsilon": fields.pop("epsilon"), **fields}
     lines = [
@@ -182,7 +182,7 @@ def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
 
 
 def _proved(audit: Audit) -> str:
-    """A sentence on an attack that proves more than the bound allows, of δ at a given ε, or else of ε at a given δ."""
+    """A sentence on an attack that proves more than the bound allows: about δ at one ε, or else about ε at one δ."""
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
         claim = f"δ >= {at_least(r.delta_lower_confidence)} at ε = {r.epsilon:.4g}"

@@ -16,7 +16,7 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
     """Print the plan of a sweep on standard error, before it runs.
 
     Args:
-        held: points and replicates on disk; if the sweep does not ask for some of them, these are counted apart.
+        held: points and replicates on disk; those that the sweep does not ask for are counted apart.
     """
     total = plan.size * plan.replicates
     present = sum(plan.asks_for(point, replicate) for point, replicate in held)
@@ -38,7 +38,7 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
 def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
     """Show progress as a bar on a terminal, else as lines now and then; yields the function that takes reports.
 
-    The first line that knows the remaining time is printed at once.
+    The first line with a remaining time is printed at once.
     """
     with progress_shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
         begun = False
@@ -69,14 +69,14 @@ def duration(seconds: float) -> str:
 
 
 def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet: bool) -> None:
-    """Print a line about the rows, then every path; if `quiet`, paths alone. Failures go to standard error anyway."""
+    """Print a line about the rows, then every path; if `quiet`, paths alone. Failures always go to standard error."""
     rows, directory = result.rows, result.directory
     if not quiet:
         points = count(rows["scenario"].nunique(), "point")
         print(f"{plan.name}: {count(len(rows), 'row')} of {points}{more_on_disk(result.more)}")
     if result.failed:
         print(f"p2p-sim: {count(result.failed, 'replicate')} failed; see {directory / FAILURES}", file=sys.stderr)
-    # points whose accuracy is not clearly above the majority's, of those where both are measured
+    # points whose accuracy is not clearly above the majority's; `comparable`: points with both measured
     low, comparable = points_not_above(rows)
     if low:
         print(

@@ -38,10 +38,10 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     )
     settings = [(key, str(value)) for key, value in best.trial.settings.items()]
     settings += _parameters(best.fresh, tuning.base.mechanism.columns)
-    # ε of the learner together with a coalition, which the goal does not limit
+    # the goal does not limit ε of the learner together with a coalition
     epsilons, with_coalition = [row["epsilon_coalition_upper"] for row in best.fresh], []
     if None not in epsilons:
-        most = f"{bound_text(max(map(float, epsilons)), up=True)} in fresh replicates; the goal is not about it"
+        most = f"{bound_text(max(map(float, epsilons)), up=True)} in fresh replicates; the goal does not limit it"
         with_coalition = [("  with the coalition", most)]
     # the score that the search made best
     scores = {"curator": "accuracy by a private score", "released": f"{column} by released labels"}
@@ -65,7 +65,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
-    """Lines with parameters such as α and θ in the fresh replicates; each may calibrate them anew to a target ε."""
+    """Lines with parameters such as α and θ in the fresh replicates; each replicate may calibrate them anew."""
     lines = []
     for column in columns:
         values = pd.Series([row[column.name] for row in fresh])

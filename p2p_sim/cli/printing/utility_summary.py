@@ -7,7 +7,7 @@ from p2p_sim.measures import ERROR, LOSS, Mean, excess_error, group_means, group
 
 
 def useful(rows: Any) -> list[Line]:
-    """Lines with accuracy and risk, also without privacy and without features, and losses by adversaries and groups."""
+    """Lines with accuracy and risk, also without privacy or features, adversaries' damage, and each group's loss."""
     # what adversaries add to the learner's loss
     damage = _measured_lines(
         means(rows),
@@ -30,7 +30,7 @@ def _utility(rows: Any) -> list[Line]:
         lines.append(("  accuracy lost to privacy", str(paired)))
     if "majority_error_rate" in values:
         lines.append(("  always the majority's label", _accuracy(rows["majority_error_rate"])))
-    if "auc" in values and (rows["adjacency"] == "example").all():  # the measure of those who release models
+    if "auc" in values and (rows["adjacency"] == "example").all():  # only where whole examples are protected
         lines.append(("area under the ROC curve, AUC", str(values["auc"])))
     risk = "excess risk, 0-1 loss" if (rows["excess_risk_loss"] == "zero_one").all() else "excess risk, nats"
     return [*lines, *_excess_risk(values, risk)]
@@ -69,7 +69,7 @@ def _density(values: dict[str, Mean]) -> list[Line]:
         ("half_l1", "half-L1 distance (exact)"),
         ("nonprivate_half_l1", "  without noise"),
         ("cells", "cells released"),
-        ("nonprivate_cells", "  that hold users"),
+        ("nonprivate_cells", "  cells with users"),
         ("count_error", "largest error of a count"),
     )
 
@@ -92,7 +92,7 @@ def _groups(rows: Any) -> list[Line]:
 
 
 def measured(rows: Any) -> list[str]:
-    """Sentences on how the figures of the summary's last group were measured, and over how many replicates."""
+    """Sentences on how the figures of the summary's last group were measured, and on the number of replicates."""
     values, replicates = means(rows), len(rows)
     sentences = []
     if rows["error_rate"].notna().all() and "squared_error" not in values:
@@ -103,7 +103,7 @@ def measured(rows: Any) -> list[str]:
     if "excess_risk" in values:
         sentences.append("Excess risk is the expected loss above that of the best model of the learner's class.")
     uniform = float(rows["guess_uniform"].astype(float).iloc[0]) if "guess_uniform" in rows else 0.0
-    # a majority among users that is rarer than 1/K among the rows held out; 1e-9 allows for rounding
+    # the users' commonest label is rarer than 1/K among the rows held out; 1e-9 allows for rounding
     if "majority_error_rate" in values and 1.0 - values["majority_error_rate"].value < uniform - 1e-9:
         sentences.append(
             f"The majority's label is the commonest among the users; it may be rarer among the rows held out, and is "
