@@ -47,7 +47,7 @@ class Streams:
     home: int = 0
 
     def within(self, shard: int) -> "Streams":
-        """The same streams, with `shard` as the shard of calls that name none."""
+        """These streams, with `shard` as the shard of calls that name none."""
         return replace(self, home=shard)
 
     def generator(self, purpose: str, shard: int | None = None, attempt: int = 0) -> np.random.Generator:

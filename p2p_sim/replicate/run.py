@@ -187,7 +187,7 @@ def run(
     """
     import pandas as pd
 
-    from p2p_sim.measures import derived
+    from p2p_sim.measures.point_means import derived
 
     chosen = scenario_of(scenario)
     case = Replicate(chosen, count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
