@@ -72,7 +72,7 @@ class _DirectoryReader:
                 yield from self.below(entry, root, depth + 1)
 
     def _state(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
-        """The line of a directory with the given entries; None if a file lies outside `root`, or for no run or sweep.
+        """The line of a directory with the given entries; None: a file is outside `root`, or there is no run or sweep.
 
         Raises:
             Exception: the directory is damaged.
@@ -267,7 +267,7 @@ class ReadableDirectories:
                     if listed.path not in directories and len(directories) < MOST:
                         below = listed.path.relative_to(root).as_posix()
                         name = unresolved.name or unresolved.as_posix() if below == "." else below
-                        key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]  # a hash hides the path
+                        key = hashlib.sha256(os.fsencode(listed.path)).hexdigest()[:16]  # does not show the path
                         # bytes that are not UTF-8, and characters that cannot be printed, are escaped
                         text = os.fsencode(name).decode(errors="backslashreplace")
                         reason = listed.reason or "its name is not UTF-8" * (text != name)

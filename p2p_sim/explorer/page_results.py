@@ -58,7 +58,7 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
 
 
 def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -> pd.DataFrame:
-    """The rows of one of several directories, with columns for all swept keys; points' names begin with its key."""
+    """One directory's rows, with columns for all swept keys; a point's name begins with its directory's key."""
     part = results.rows.copy()
     for key in keys:
         if key not in part:
