@@ -24,7 +24,7 @@ from p2p_sim.cli.scenarios import load
 Delta = Annotated[float | None, typer.Option(metavar="D", help="δ, above 0 and below 1; prints ε.")]
 ClusterSize = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Users in the cluster, at least 2.  [not needed for eavesdropper]"),
+    typer.Option(metavar="N", help="Users in the cluster, at least 2.  [required, except for eavesdropper]"),
 ]
 
 FlipProb = Annotated[float, typer.Option(metavar="A", help="α, the probability of a flip.", show_default=False)]
