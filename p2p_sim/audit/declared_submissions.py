@@ -1,7 +1,8 @@
 """A test of what a protocol declares: whether its submissions follow the law, or have the symmetry, that it claims.
 
-If a declaration is true, each statistic is a sum of terms with mean 0 and absolute value at most 1. Bernstein's
-inequality then bounds the probability of a sum s or more away from 0, where V is the sum of the terms' variances, by
+Take the noisy labels as fixed for a law, and the submissions as fixed for symmetry. If the declaration is true, each
+statistic is then a sum of terms with mean 0 and absolute value at most 1. Bernstein's inequality bounds the probability
+that this sum is s or more away from 0, where V is the sum of the terms' variances, by
 
     2 exp(-s² / (2 (V + s/3))).
 
