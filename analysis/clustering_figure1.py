@@ -66,7 +66,7 @@ def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:
 
 
 def _points(frame: Frame, name: str) -> pd.DataFrame:
-    """The points of the sweep of one panel; on digits, a test asks for the panel's classes."""
+    """The points of the sweep of one panel; a test uses digits, with the panel's classes."""
     task = name if name in ("even-odd", "one-against-rest") else "classes"
     return frame.swept(f"{NAME}/{name}.toml", [*REDUCED, f'population.task="{task}"']).points
 

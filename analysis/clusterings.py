@@ -114,7 +114,7 @@ def _scenario(source: str, label: str, count: int) -> Scenario:
 
 
 def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
-    """Share of users whom the clustering algorithm puts into a cluster below min_size, so that they join another."""
+    """Share of users who join another cluster: theirs is below min_size, or HDBSCAN gives them none."""
     case = Replicate(scenario, replicate, data_dir)
     users: Examples = scenario.population.sample(case.places, case.streams).users
     if isinstance(scenario.clusters, HdbscanClusters):

@@ -51,7 +51,7 @@ def _forms(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[dict[str,
 
 
 def _towards_floor(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[dict[str, object]]:
-    """The row of the table of fits for the mean distance of the excess risk from its floor: its log-log slope in n.
+    """The row of the table of fits: the log-log slope in n of the mean distance of the excess risk from its floor.
 
     table: the points. risk: excess risk of each point and replicate.
     """

@@ -51,7 +51,7 @@ def main(frame: Frame) -> list[Path]:
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():
-        # advantages in percent; `marks`: those that pure ε alone allows with as many classes
+        # advantages in percent; `marks`: those that pure ε alone allows with K classes
         scaled = table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]})
         marks = [(100.0 * local_advantage(1.0, epsilon, classes_of(name)), f"ε = {epsilon:g}") for epsilon in MARKED]
         if lines := curves(scaled, ADVANTAGE, "relative_accuracy", "mechanism"):

@@ -132,7 +132,7 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 
 
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
-    """Yield the figures of n users by the exact laws: between times rounded down and times rounded up.
+    """Yield figures of n users, bracketed by the exact laws of times rounded down and of times rounded up.
 
     Intervals of the last arrival and of the last departure from the learner's link hold 95% of replicates.
     """

@@ -1,7 +1,7 @@
 """A whole replicate with 10⁹ users, its ε and its learner: `python -m analysis.internet_scale.whole_runs`.
 
-No user is kept in memory: each part of the shards gives sums, which are kept on disk when the part is finished. It
-takes 40 CPU minutes without the accounting, and less than 1 GiB for each of the workers.
+No user is kept in memory: each part of the shards gives sums, which are kept on disk when the part is finished. The
+study takes less than 1 GiB for each of the workers; docs/internet-scale.md has its time.
 """
 
 import time

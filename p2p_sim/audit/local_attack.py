@@ -53,7 +53,7 @@ def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = N
     """Attack a local mechanism.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        case: the replicate whose users are attacked. trials: the least number of targets.
         mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
@@ -177,7 +177,7 @@ def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None 
     """Attack a mechanism that releases noisy counts of bags.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        case: the replicate whose users are attacked. trials: the least number of targets.
         mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
@@ -225,7 +225,7 @@ class BagTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class CountsCurve(Account):
-    """What is certified of the noisy counts of a bag, for a user of the smallest cluster; all bags have one law."""
+    """What is certified of the noisy counts of a bag, for a user of the smallest cluster."""
 
     mechanism: Aggregates
 

@@ -80,7 +80,7 @@ class ShardAnswers(NamedTuple):
 
 
 class Growing:
-    """A collection of values of one type, which does not hold them twice: its array grows in place if it is too short.
+    """A collection of values of one type without a second copy in memory: its array grows in place if it is too short.
 
     >>> collected = Growing(np.dtype(np.int32), expected=2)
     >>> collected.append(np.arange(5))

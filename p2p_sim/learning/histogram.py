@@ -45,7 +45,7 @@ def _distance(people: Population, density: DensityRelease) -> float | None:
 
 
 def _count_error(release: DensityRelease, own: DensityRelease, users: int) -> float | None:
-    """The largest difference between a cell's true count and its released count, which is 0 for cells left out."""
+    """The largest error of a released count among cells with users; the count of a cell not released is 0."""
     if release.counts is None:
         return None
     counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)

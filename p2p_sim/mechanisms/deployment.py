@@ -56,8 +56,8 @@ class Setup:
 class Accounted:
     """The privacy figures of one run.
 
-    learner: the learner's bound for each cluster, in the population's order. A run that keeps only sums has bounds only
-    for clusters that may have the largest or smallest ε.
+    learner: the learner's bound for each cluster, in the population's order. A run shard by shard has bounds only for
+    clusters that may have the largest or smallest ε.
     statements: bounds for all users, by the results column of their ε; the learner's bound is included.
     facts: further results columns about the realised network.
     """
@@ -111,7 +111,7 @@ class Deployment(ABC):
         """Privatises the users' labels on an opened network, and returns the outcome of the run.
 
         Args:
-            record: whether to keep a transcript. part: (first, last) runs shards first..last-1 only; None: all shards.
+            record: whether to keep a transcript. part: (first, end) runs shards first..end-1 only; None: all shards.
         """
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Deployment(ABC):
     def local_advantage(self, num_classes: int) -> float | None:
         """Upper bound of what a user's message adds to an observer's probability to guess her label right.
 
-        All labels are equally likely. None if users send no messages, or if the bound follows from `local_epsilon`.
+        The prior is uniform. None if users send no messages, or if the bound follows from `local_epsilon`.
         """
         return None
 
@@ -236,5 +236,5 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """Flip probability that remains even with infinitely many released labels (two classes); None if unknown."""
+        """Flip probability of released labels after any debiasing (two classes); None if unknown."""
         return None

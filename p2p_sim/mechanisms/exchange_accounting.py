@@ -44,7 +44,7 @@ class ClusterPrivacy:
     watched: whether the cluster has colluding users.
     meets: upper bound of the probability that a colluding user fetched a given user's label; None if it is unknown or
     nobody colludes.
-    unmet: the coalition's bound about users whose label no colluding user fetched; None if all users collude.
+    unmet: the coalition's bound about users whose label no colluding user fetched; None if there is no such user.
     sample: the largest bound of a sample of users, if `others` is an upper bound not computed for each user; else None.
     """
 
@@ -74,9 +74,10 @@ def cluster_privacy(
 def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
     """Marks the clusters (C,) of a run that may hold its largest or smallest ε; the other clusters need no accounting.
 
-    Let S users answer, and let t users submit a label that they fetched uniformly. If b users' noisy bits and the
-    submissions that carry them are also revealed, an exchange among S - b users with at most t submissions remains. So
-    ε does not fall if S falls, or if t grows. Clusters whose ε depends on more than S and t are always marked.
+    Let S users answer, and let t users submit a label that they fetched uniformly. To reveal b users' bits and
+    their submissions leaves an exchange among S - b users with at most t submissions; to drop submissions
+    reveals less. So ε does not fall if S falls, or if t grows. Clusters whose ε depends on more than S and t are always
+    marked.
     """
     plain, counts = list[bool](), list[tuple[int, int]]()
     for cluster in clusters_of(shards):
@@ -169,7 +170,8 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
     """Upper bound of the coalition's guessing advantage: how much the run raises its chance to guess a user's label.
 
-    The coalition is the learner and all colluding users, and the user is any other one. All labels are equally likely.
+    The coalition is the learner and all colluding users; the user is any other one in a cluster with colluding users.
+    Before the run, all labels are equally likely to the coalition.
 
     Args:
         shards: network records of the run. noise: the randomizer of each label.
@@ -223,8 +225,9 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Bounds of the probability that a colluder fetched a given label, and of ε if no colluder fetched it.
 
-    The colluders' bits and the labels they fetched count as revealed. A result is None if it is unknown. A fetched
-    label is still protected by its own noise, since flips do not depend on fetches.
+    The colluders' bits and the labels they fetched count as revealed. The probability is None if unknown; both are
+    None if nothing is hidden. A fetched label is still protected by its own noise, since flips do not depend on
+    fetches.
     """
     alpha = noise.binary_flip_prob
     if not (cluster.hidden & ~cluster.member).any():
@@ -273,7 +276,7 @@ def _with_sample(
     """
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
-    # not cached: accountants with caps are not compared, so a cache would never hit
+    # not cached: no two accountants with caps are equal, so a cache would never hit
     return model.epsilon(delta) if isinstance(model, CappedFetch) else _kept_epsilon(model, delta), None
 
 

@@ -37,7 +37,7 @@ def exchanged_at(
     delta: float,
     most: float = LARGEST_EPSILON,
 ) -> SomeMessage:
-    """The randomizer with the largest ε₀ of three digits that keeps the learner's (ε, δ) in an exchange.
+    """The randomizer with the largest ε₀ of three digits that meets the learner's (ε, δ) in an exchange.
 
     Args:
         randomizer: makes the randomizer at an ε₀. target, delta: the learner's (ε, δ) in every cluster.

@@ -14,8 +14,8 @@ stated.
 
 Accuracy and heterogeneity in the results are computed from true labels; no observer sees these figures.
 
-**Gossip averaging** is a protocol without amplification. The first number that a user sends is her noisy label, so a
-peer attains ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels can often be
+**Gossip averaging** is a protocol without amplification. As long as nothing came, a user sends her noisy label, so a
+peer's ε can be ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels can often be
 computed. That there is no server does not amplify privacy.
 """
 

@@ -95,7 +95,7 @@ class _Generated(Config, ABC):
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:
-        """The expected number of neighbours of a user in a cluster of `size` users."""
+        """The expected number of neighbours of a user among `size`; `build` caps it at size - 1."""
 
     @abstractmethod
     def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:

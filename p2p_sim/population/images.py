@@ -83,7 +83,7 @@ class _ImageConfig(Extended, OfficialSplit):
         return [find_file(self.kind, places, self.kind, both) for both in spelt]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Returns training images as users, and all test images as holdout."""
+        """Returns training images as users, and all test images of the task as holdout."""
         paths = tuple(self.files(places))
         classes = None if self.against is None else (self.one, self.against)
         images = load_images(

@@ -21,7 +21,7 @@ FORMATS = (
 )  # fmt: skip
 """Formats of dates that are recognised."""
 LONGEST_DATE = 30
-"""Largest number of characters of a text that is tried as a date."""
+"""Largest median length of the texts of a column that is tried as dates."""
 DAY = np.timedelta64(1, "D")
 
 
@@ -37,7 +37,7 @@ def is_number(text: str) -> bool:
 def looks_like_data(first: list[str], missing: tuple[str, ...] = ()) -> bool:
     """Whether the cells of a first line are all numbers, and not just numbers of the columns (0, 1, 2 or 1, 2, 3).
 
-    Empty cells and cells in `missing` are ignored.
+    Empty cells and cells in `missing` need not be numbers.
 
     >>> looks_like_data(["6", "148", ".5"]), looks_like_data(["0", "1", "2"]), looks_like_data(["age", "2019"])
     (True, False, False)
@@ -120,7 +120,7 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
         separator: of cells.
 
     Raises:
-        InputError: columns use different notations, or several notations fit.
+        InputError: columns contradict each other, or leave the notation open.
     """
     import pandas as pd
 
@@ -208,7 +208,7 @@ def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
 
 
 def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
-    """Marks the texts (n,) that are dates of a format; unlike in pandas, %Y%m%d must be eight digits from 19 or 20."""
+    """Marks the texts (n,) that are dates of a format; unlike in pandas, %Y%m%d is eight digits that begin 19 or 20."""
     dated = ~np.isnan(days(texts, form))
     return dated & texts.str.fullmatch(r"(19|20)\d{6}").to_numpy(np.bool_) if form == "%Y%m%d" else dated
 

@@ -8,9 +8,9 @@ all y and y' that differ in one user's label, and all sets S of views. So the sm
     δ(ε) = max over y, y' of  Σ_views max(0, P_y(view) - e^ε P_y'(view)).
 
 Let J = (J_1, ..., J_K) be the numbers of noisy labels of each class. Given J, each submission is a draw from J/n,
-whoever made it. So only the numbers R of submitted labels of each class tell y from y', and for t submissions
+whoever made it. So only the numbers R of submitted labels of each class tell y from y'. With t = Σ_k R_k submissions
 
-    P_y(R) = Σ_t Bin(t; n, θ) Σ_J Pr[J | y] Multinomial(R; t, J/n).
+    P_y(R) = Bin(t; n, θ) Σ_J Pr[J | y] Multinomial(R; t, J/n).
 
 Tests and audits compare the faster accountants in `exchange/` with this sum.
 """

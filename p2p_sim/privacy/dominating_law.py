@@ -156,7 +156,7 @@ class LossLaw:
     def renyi(self, order: float) -> float:
         """Certified Rényi ε of an order above 1; infinite if the loss may be infinite.
 
-        The Rényi divergence is an average of δ(ε) over all ε with positive weights, so that it is largest for the
+        The Rényi divergence increases with an integral of δ(ε) with positive weights, so that it is largest for the
         dominating pair.
         """
         if not 1.0 < order < math.inf:
@@ -247,17 +247,17 @@ def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> flo
 
 
 def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
-    """Whether tangents of a μ-GDP mechanism's δ(ε) in e^ε lie above both of any two neighbouring points.
+    """Whether, for all neighbouring points, a tangent of a μ-GDP mechanism's δ(ε) in e^ε lies above both.
 
-    The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference of two terms, less
-    an allowance for rounding, 1e-9 of the height; where more digits cancel, the result is False.
+    The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference of two terms, less an allowance for
+    rounding: 1e-9 of the height and 1e-14 of the second term.
 
     ends, deltas: (k,), ε and δ of the points.
     """
     from scipy.special import log_ndtr, ndtr
 
     middle = 0.5 * (ends[:-1] + ends[1:])
-    # the tangent at the middle, minus its slope times the change of e^ε to either end
+    # the height at the middle, plus the slope times the change of e^ε to either end
     falling = np.exp(middle + log_ndtr(-middle / mu - mu / 2.0))
     height = ndtr(-middle / mu + mu / 2.0) - falling
     lost = 1e-9 * height + 1e-14 * falling

@@ -148,7 +148,7 @@ def _check_axis(axis: dict[str, Any]) -> None:
 
 
 def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> None:
-    """Refuse figures whose columns are not text, and a seed, scenario, replicates or versions that are not valid."""
+    """Refuse plots with entries (but `fit`) that are not text, and a wrong seed, scenario, replicates or versions."""
     for plot in plots:
         for key, value in plot.items():
             if key != "fit" and not isinstance(value, str | None):

@@ -79,7 +79,7 @@ class FeatureGroups:
 
     members: (K,) feature indices of each group.
     importance: (K,) q_k > 0, of sum 1.
-    norm_bounds: (K,) norms B_k > 0. A row's features in group k are clipped to norm B_k, then scaled to norm q_k.
+    norm_bounds: (K,) norms B_k > 0. A row's features in group k are clipped to norm B_k, then multiplied by q_k/B_k.
     """
 
     members: tuple[tuple[int, ...], ...]

@@ -129,7 +129,7 @@ class KaryExchange(Accountant):
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified.
 
-        A coarser upper bound and a part of the sum are computed first, since they often decide.
+        A coarser upper bound and a part of the fine one are computed first; they often decide.
         """
         check_epsilon(epsilon)
         check_delta(delta)
@@ -246,7 +246,7 @@ class FetchedLabels(KaryExchange):
 
 @disk_cached
 def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
-    """Bounds of ε at `delta`, by bisection; δ(0) must be above `delta`, and δ at the largest ε at most `delta`."""
+    """Bounds of ε at `delta`, by bisection; `delta` must be below δ(0), but not below δ at the largest ε."""
     high = min(exchange.pure_epsilon, LARGEST_EPSILON)
     if exchange.enumerable:
         low, high = bisect(lambda epsilon: exchange.delta(epsilon).upper > delta, 0.0, high, 1e-6)

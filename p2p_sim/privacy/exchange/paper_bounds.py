@@ -42,7 +42,7 @@ def lemma9_stated(
         return Stated(None, _LEMMA9_DELTA)
     if alpha <= 0.0 or s < 2.0 / alpha:
         return Stated(None, _LEMMA9_SIZE)
-    # ξ: about how many standard deviations the lemma lets the positive labels deviate
+    # ξ: how far the number of positive labels may deviate, in standard deviations (about)
     xi = math.sqrt(-math.log(delta) * 4.0 * (alpha + 1.0 / s) * (1.0 - alpha) / alpha)
     if xi > 3.0 * alpha * math.sqrt(theta * s * (1.0 - alpha)):
         return Stated(None, _LEMMA9_DEVIATION)

@@ -2,19 +2,19 @@
 
 A user is seen with probability `rate`. She then shows 1 with probability p under the first law, and p + d under the
 second. Her pair is a post-processing of three outcomes: 1 with probabilities (low, low + d), 0 with probabilities
-(1-high, 1-high-d), and a middle that is 1 with probability (p-low)/(high-low) under both laws. A larger |d| of the same
-sign, a larger rate and a wider band give a pair with a larger curve (divergence HS_r as a function of r), of which the
-other pair is a post-processing (Blackwell). So products with larger curves bound products and their mixtures.
+(1-high, 1-high-d), and a middle that is 1 with probability (p-low)/(high-low) under both laws. With a larger |d| of the
+same sign, a larger rate or a wider band, the curve of a pair (divergence HS_r as a function of r) is larger, and the
+former pair is a post-processing of it (Blackwell). So products of such pairs bound those of the former, and mixtures.
 
 For users with equal pairs only two counts matter: how many show 1, and how many 0. Each pair of counts has a likelihood
 ratio. Its probability is split between the two points kg and (k+1)g of the grid next to its logarithm, so that its
 totals under both laws remain. Such a split only spreads the ratio, and raises all divergences (Blackwell).
 
 Rounding: bands narrower than `_SAME` count as one p, others are widened by `_WIDER`, and outcomes that are less likely
-than `_RARE` count as showing the law itself. So no probability q is off by more than 1e-13, or 1e-8 of itself. A law is
-then off by 1e-13 Σ (k - its mean)/q, over the outcomes of all groups, k being how many users show the outcome. By
-Bernstein's inequality this sum is below `SLACK`, except with probability e^`LOG_TAIL`: at most about `-LOG_TAIL` more
-users than expected, in all groups together, show outcomes with q near `_RARE`.
+than `_RARE` count as showing the law itself. So no probability q is off by more than 1e-13, or 1e-8 of itself. A law's
+relative error is then about 1e-13 Σ (k - its mean)/q, over the outcomes of all groups, k being how many users show the
+outcome. By Bernstein's inequality this is below `SLACK`, except with probability e^`LOG_TAIL`, since at most about
+`-LOG_TAIL` more users than expected, in all groups together, show outcomes with q near `_RARE`.
 """
 
 import math
@@ -30,13 +30,13 @@ from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_
 LOG_TAIL = -64.0
 """Logarithm of the probability that is left out at each end of a window, and charged."""
 SLACK = 1e-6
-"""Relative error that is charged for a law."""
+"""Relative error that is allowed for in a law."""
 _NEAR = 1e-8
 """Relative error that is charged for a likelihood ratio."""
 _SAME, _WIDER, _RARE = 1e-13, 1e-7, 1e-5
 """Width of a band below which it counts as one p; by how much others are widened; least probability of an outcome.
 
-Only `low` is lowered: `DenseTable.bands` raises `high` by 1e-9, or `high` is exact but for rounding, below `_SAME`."""
+Only `low` is moved: `DenseTable.bands` raises `high` by 1e-9, or `high` is exact but for rounding, below `_SAME`."""
 _POINTS = 1200
 """Approximate number of points of the grid."""
 _REACH = 20.0
@@ -84,7 +84,7 @@ class Shift:
 class ShiftLaw:
     """Two laws of an observation, given by the likelihood ratio of the second law to the first, on a grid.
 
-    law: (K,), probabilities under the first law of the ratios exp((first + 0, 1, ...) · grid). lost: for each law, the
+    law: (K,), probabilities under the first law of the ratios exp((first + i) · grid). lost: for each law, the
     probability of outcomes that are impossible under the other law, and of what was left out.
     """
 
@@ -164,7 +164,7 @@ def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
     if not all(users.possible for users in shifts):
         return LAW_SHOWN
     if grid is None:
-        # About `_POINTS` points in `_REACH` deviations of the loss; a wider grid only spreads the ratio.
+        # About `_POINTS` points in `_REACH` deviations of the loss; a coarser grid only spreads the loss.
         deviation = math.sqrt(sum(users.weight for users in shifts))
         largest = max((users.largest_loss for users in shifts), default=0.0)
         grid = max(_REACH * deviation / _POINTS, largest / _MOST_STEPS) or 1.0
@@ -215,7 +215,7 @@ def counted(users: Shift, grid: float) -> ShiftLaw:
     silent = [users.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in law_itself]
     missed = 8.0 * tail_mass(LOG_TAIL)
     lost = [-math.expm1(logarithm) * (1.0 + 1e-12) + missed for logarithm in silent]
-    # k ~ Bin(count, hit), in a window that holds nearly all of it under both laws.
+    # k ~ Bin(count, hit/(hit + zero + alike)), in a window with nearly all of it under both laws.
     shares = [_share(part, none + alike) for part, none in zip(hit, zero, strict=True)]
     ones = _window(users.count, *shares)
     odds = np.array([_odds(hit[0], zero[0] + alike)])

@@ -9,9 +9,9 @@ The expected loss under a prior p is (Σ_bins L(bin))/(e^ε+b-1) with
     L(bin) = min over o of Σ_y p_y ℓ(o, y) (1 + (e^ε-1) [y in the bin]),
 
 so that for each b a dynamic programme over the ends of the bins finds the smallest sum. By the paper no ε-private
-randomizer has a smaller expected loss: the probabilities of an output given each label are a non-negative combination
-of vectors with entries 1 and e^ε, so that any ε-private randomizer is a mixture of outputs that each favour a set of
-labels. The tests compare with the linear programme over all sets. At b = 2 the loss is at most that of a fixed output.
+randomizer has a smaller expected loss than the best bins. For an output's probabilities given each label are a
+non-negative combination of vectors with entries 1 and e^ε, so each output may be taken to favour one set of labels.
+Tests compare with a linear programme over such sets. A fixed output (b = 1) is never better than b = 2.
 """
 
 import math
