@@ -7,8 +7,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -77,6 +75,8 @@ def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 def finite(value: Any) -> Any:
     """The value for JSON, at any depth: NumPy's numbers as Python's, infinities as "inf" and "-inf", NaN as None."""
+    import numpy as np
+
     if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}
     if isinstance(value, list):

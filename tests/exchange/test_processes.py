@@ -223,5 +223,5 @@ def test_what_is_no_label_is_refused(mechanism):
         "engine": "processes", "learner": {"kind": "logistic_regression" if models else "one_vs_rest"},
     }  # fmt: skip
     p2p_sim.Scenario.from_tree({**tree, "engine": "events"})
-    with pytest.raises(p2p_sim.InputError, match="engine = 'processes': carries labels alone"):
+    with pytest.raises(p2p_sim.InputError, match="engine = 'processes': carries only labels"):
         p2p_sim.Scenario.from_tree(tree)

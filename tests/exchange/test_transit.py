@@ -295,7 +295,7 @@ def test_corrupted_labels_of_three_classes_and_vectors_run(faulty):
         (
             [{"kind": "cut"}],
             {"mechanism": {"kind": "label_exchange", "target_epsilon": 1.0}},
-            "mechanism.target_epsilon = 1: can be met where .*; with network.in_transit, give flip_prob",
+            "mechanism.target_epsilon = 1: can be met only if .*; with network.in_transit, give flip_prob",
         ),
         ([{"kind": "slow", "by_s": -1.0}], {}, "network.in_transit.0.by_s = -1.0: should be greater than or equal"),
         ([{"kind": "cut"}, {"kind": "cut", "shar": 0.1}], {}, "network.in_transit.1.shar: unknown key"),

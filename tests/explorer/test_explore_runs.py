@@ -48,7 +48,7 @@ def test_a_run_has_its_state_its_settings_and_the_figures_of_its_rows(runs):
     run, sweep = by_name(found)["run-0002"], by_name(found)["swept"]
     assert (run["state"], run["done"], run["total"], run["failed"]) == ("finished", 2, 2, 0)
     assert run["cells"]["mechanism.flip_prob"] == ["0.24", 0.24]
-    table = stored.load_results(runs / "run-0002")
+    table = stored.stored_rows(runs / "run-0002")
     assert run["cells"]["accuracy"][1] == pytest.approx(1 - table["error_rate"].mean(), rel=1e-12)
     assert run["cells"]["epsilon_upper"][1] == table["epsilon_upper"].max() <= float(run["cells"]["epsilon_upper"][0])
     assert sweep["cells"]["mechanism.flip_prob"] == ["0.05 to 0.2", 0.05]

@@ -304,7 +304,7 @@ def test_warnings_name_what_is_wrong_with_the_overlay(found, recwarn):
     warn_of_oddities(oddities(record(found("alone"))))
     isolated, disconnected = (str(warning.message) for warning in recwarn.list)
     assert isolated.startswith(f"network.overlay: {USERS} users have no neighbour")
-    assert disconnected.startswith("network.overlay: 3 clusters fall into several parts")
+    assert disconnected.startswith("network.overlay: 3 clusters consist of several parts")
 
 
 def test_a_run_may_follow_into_the_same_directory(call, tmp_path):
