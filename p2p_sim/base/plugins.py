@@ -298,8 +298,8 @@ def plug_in_fault(fault: BaseException) -> str | None:
     """
     modules = {offer.entry.module.partition(".")[0]: offer for offer in offers_of_all()}
     frames = [(frame, line) for frame, line in traceback.walk_tb(fault.__traceback__) if _top(frame) in modules]
-    if not frames:
-        return None
+    if not frames:  # SimPy raises a copy of an exception, whose cause is the exception itself
+        return plug_in_fault(fault.__cause__) if fault.__cause__ is not None else None
     called, (last, line) = frames[0][0], frames[-1]
     message = " ".join(traceback.format_exception_only(fault)[-1].split())
     owner = called.f_locals.get("self")

@@ -73,8 +73,12 @@ class ProcessExchange(SingleMessages):
             self.clock.process(self._probing(prober))
         try:
             self.clock.run()
-        except Exception as copied:  # SimPy raises a copy, whose cause says where it happened
-            raise copied.__cause__ or copied from None
+        except Exception as raised:
+            # SimPy raises copies of an exception; the cause of each is what it copies, and the first says where it was
+            first: BaseException = raised
+            while (cause := first.__cause__) is not None and (type(cause), cause.args) == (type(first), first.args):
+                first = cause
+            raise first from None
         self._submitted = dict(sorted(self._submitted.items()))
         self.ledger.counts["failed"] += sum(not question.reply.triggered for question in self.questions)
         self.ledger.counts["fallbacks"] += int(np.count_nonzero(self.fallback))

@@ -9,6 +9,7 @@ import pytest
 import p2p_sim
 from p2p_sim.base import plugins
 from p2p_sim.base.errors import InputError
+from p2p_sim.base.plugins import plug_in_fault
 from p2p_sim.cli.main import main
 from p2p_sim.mechanisms.plug_in_results import check_bounds, check_release
 from p2p_sim.population.build import check_sample
@@ -378,3 +379,25 @@ def test_what_the_simulators_own_kinds_give_would_pass(name):
     bounds = account(case, people, done.mechanism, done.outcome).learner
     check_bounds("", bounds, len(people.cluster_sizes), given.privacy.delta)
     check_sample("", given.population.sample(case.places, case.streams))
+
+
+def test_an_exception_that_simpy_copied_is_that_of_the_plug_in(monkeypatch):
+    """SimPy raises a copy without the plug-in's frames, whose cause is the exception itself."""
+    namespace = {"__name__": "mine_faults"}
+    exec("def lost(messages):\n    raise ValueError('boom')\n", namespace)
+    monkeypatch.setattr("p2p_sim.base.plugins.offers_of_all", lambda: [NamedOffer()])
+    copy = ValueError("boom")
+    with pytest.raises(ValueError, match="boom") as caught:
+        namespace["lost"](None)
+    copy.__cause__ = caught.value
+    assert "lost failed: ValueError: boom" in plug_in_fault(copy)
+
+
+class NamedOffer:
+    """An offer of the module `mine_faults`, as a message names it."""
+
+    class entry:  # noqa: N801
+        module = "mine_faults"
+
+    def __str__(self) -> str:
+        return "mine 1.0"
