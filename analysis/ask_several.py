@@ -76,7 +76,7 @@ def figures(task: tuple[str, int, float]) -> dict[str, Any]:
         lower, upper, error = bound.epsilon_lower, bound.epsilon_upper, missed_by_all(size, flip_prob)
     elif way == ARCSINE:
         kernel = ArcsineKernel()
-        bracket = MajorityCluster(size, flip_prob, size, 1.0, kernel, kernel.requests).epsilon(DELTA)
+        bracket = MajorityCluster(size, flip_prob, size, 1.0, kernel=kernel, requests=kernel.requests).epsilon(DELTA)
         lower, upper, error = bracket.lower, bracket.upper, missed(size, flip_prob, kernel, 1.0, SHARE)
     else:
         bound = MajorityExchange(size, flip_prob, 1.0, PEERS[way]).epsilon(DELTA)

@@ -187,9 +187,11 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
 
 def _figures(points: pd.DataFrame, frame: Frame) -> list[Path]:
     """Draws a figure of the classifiers and one of the densities, with a panel for each law."""
+    # the note of both figures; a small run has fewer replicates
     count = f"{REPLICATES} replicates a point ({FEWER} above n = 100,000), bands: 95% t-intervals. "
     if points["replicates"].max() < REPLICATES:
         count = f"At most {points['replicates'].max()} replicates a point, bands: 95% t-intervals. "
+    # one figure each for the classifiers and the densities
     paths = []
     for study, laws, title, note in (
         ("excess error", CLASSIFIERS, "Excess error of private histogram rules",

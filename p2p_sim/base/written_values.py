@@ -75,7 +75,7 @@ def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 def finite(value: Any) -> Any:
     """The value for JSON, at any depth: NumPy's numbers as Python's, infinities as "inf" and "-inf", NaN as None."""
-    import numpy as np
+    import numpy as np  # here, so that `p2p-sim --help` does not load it
 
     if isinstance(value, Mapping):
         return {key: finite(entry) for key, entry in value.items()}

@@ -111,7 +111,9 @@ def _estimate(
 ) -> AccuracyEstimate:
     """The estimate with the ends of its interval moved into [0, 1]."""
     lower, upper = np.clip([low, high], 0.0, 1.0).tolist()
-    return AccuracyEstimate(lower, upper, value, value is not None, labels, confidence, basis)
+    return AccuracyEstimate(
+        lower, upper, value, identified=value is not None, labels=labels, confidence=confidence, basis=basis
+    )
 
 
 def _of_users(

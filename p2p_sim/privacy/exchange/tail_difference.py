@@ -189,6 +189,12 @@ def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
     return tail
 
 
+def _log(p: Floats, q: Floats) -> Floats:
+    """ln p, where q is 1-p, from the smaller of the two: ln p would lose digits where p is near 1."""
+    with np.errstate(divide="ignore"):
+        return np.where(p < q, np.log(p), np.log1p(-q))
+
+
 @dataclass(frozen=True)
 class _Nodes:
     """A quadrature over X in logarithms, from which ln B(k)/A(k) is computed with little rounding.
@@ -214,12 +220,8 @@ class _Nodes:
             logs = [np.log(weights), np.log1p(-0.5 / middle), np.log1p(-0.5 / rest)]
         weights, less, fewer = (np.maximum(log, _NEVER) for log in logs)
         more = np.log1p(0.5 / middle), np.log1p(0.5 / rest)
-        # ln(p) loses digits where p is close to 1; ln(1 - (1-p)) does not
-        share, none = (
-            np.where(part < other, np.log(part / sources), np.log1p(-other / sources))
-            for part, other in ((middle, rest), (rest, middle))
-        )
-        return _Nodes(weights, share, none, (less, more[1]), (more[0], fewer))
+        p, q = middle / sources, rest / sources
+        return _Nodes(weights, _log(p, q), _log(q, p), (less, more[1]), (more[0], fewer))
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
@@ -232,14 +234,14 @@ class _Nodes:
             logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)
         none = np.zeros_like(share)
         weights, down, fewer = (np.maximum(log, _NEVER) for log in logs)
-        return _Nodes(weights, np.log(more), np.log(rest), (down, none), (none, fewer))
+        return _Nodes(weights, _log(more, less), _log(rest, share), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
         """ln B(k)/A(k): the log-likelihood ratio of k ones among t submissions, the target's bit 1 against 0."""
         # the terms that A and B have in common, then the logarithms of the sums A and B
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
-        a, b = (both + (k * one + (t - k) * zero) for one, zero in (self.down, self.up))
+        a, b = (both + (k * by_ones + (t - k) * by_zeros) for by_ones, by_zeros in (self.down, self.up))
         top_a, top_b = float(a.max()), float(b.max())
         return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
 

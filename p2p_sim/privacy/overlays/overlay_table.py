@@ -21,8 +21,8 @@ Bools = NDArray[np.bool_]
 Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-_EVEN, _ROUNDED = 1e-12, 1e-9
-"""_EVEN: how far a row's sum may be from 1 by the rounding of entries. _ROUNDED: how far a given row's sum may be."""
+_EXACT, _ROUNDED = 1e-12, 1e-9
+"""How far a row's sum may be from 1: by the rounding of its entries alone, and in a table that is accepted."""
 MOST_FETCHERS = 64
 """Largest number of kinds of fetchers with which `OverlayTable.kinds` groups targets."""
 
@@ -229,7 +229,7 @@ def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints
 def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
     """The table in rows (CSR), with entries that occur several times added up, and without explicit zeros.
 
-    A row whose sum is off by more than `_EVEN` and at most `_ROUNDED` is divided by it, so that it is a law.
+    A row whose sum is off by more than `_EXACT` and at most `_ROUNDED` is divided by it, so that it is a law.
     """
     rows: scipy.sparse.csr_array = scipy.sparse.csr_array(weights)  # type: ignore[arg-type]
     if not rows.has_canonical_format or not rows.data.all():
@@ -238,10 +238,10 @@ def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "sc
         rows.eliminate_zeros()
     sums = np.asarray(rows.sum(axis=1)).ravel()
     off = np.abs(sums - 1.0)
-    if np.any((off > _EVEN) & (off <= _ROUNDED)):
-        scale = np.where((off > _EVEN) & (off <= _ROUNDED), sums, 1.0)
+    rounded = (off > _EXACT) & (off <= _ROUNDED)
+    if rounded.any():
         rows = rows.copy()
-        rows.data = rows.data / np.repeat(scale, np.diff(rows.indptr))
+        rows.data /= np.repeat(np.where(rounded, sums, 1.0), np.diff(rows.indptr))
     return rows
 
 
