@@ -212,6 +212,14 @@ class SaysConfig(NearestMeanConfig):
         return Said(self.fault) if self.when == "release" else right
 
 
+class FitsConfig(NearestMeanConfig):
+    kind: Literal["fits"] = "fits"
+    fault: str = ""
+
+    def fit(self, features, weights):
+        return 3 if self.fault else super().fit(features, weights)
+
+
 class DrawnConfig(MoonsConfig):
     kind: Literal["drawn"] = "drawn"
     fault: str = ""

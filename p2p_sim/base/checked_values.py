@@ -1,9 +1,10 @@
 """Checks of what plug-ins give: values that their methods return, and the arguments that their methods take."""
 
 import inspect
-from typing import Any
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
 from p2p_sim.base.errors import InputError
 
@@ -44,6 +45,29 @@ def is_number(value: Any) -> bool:
 def is_whole(value: Any, below: int) -> bool:
     """Whether a value is a whole number from 0 to `below` - 1, of a Python or NumPy type."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(0 <= value < below)
+
+
+def wrong_attribute(derived: type, base: type) -> str:
+    """A clause on a class attribute whose value is not of the type that a base class declares; empty if there is none.
+
+    >>> from typing import Literal
+    >>> class Base:
+    ...     loss: ClassVar[Literal["log", "squared"]] = "log"
+    >>> class Derived(Base):
+    ...     loss = "hinge"
+    >>> wrong_attribute(Derived, Base), wrong_attribute(Base, Base)
+    ("loss = 'hinge': must be 'log' or 'squared'", '')
+    """
+    for name, declared in get_type_hints(base).items():
+        value = getattr(derived, name, None)
+        if get_origin(declared) is not ClassVar or isinstance(value, property):
+            continue
+        [kind] = get_args(declared)
+        try:
+            TypeAdapter(kind, config={"arbitrary_types_allowed": True}).validate_python(value, strict=True)
+        except ValidationError as error:
+            return f"{name} = {value!r}: {error.errors()[0]['msg'].replace('Input should', 'must')}"
+    return ""
 
 
 def misfit(derived: type, base: type) -> str:

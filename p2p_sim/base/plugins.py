@@ -19,7 +19,7 @@ from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from p2p_sim.base.checked_values import misfit
+from p2p_sim.base.checked_values import misfit, wrong_attribute
 from p2p_sim.base.configuration import Config
 from p2p_sim.base.packages import code_digest
 
@@ -56,7 +56,7 @@ class Offer:
         """Import the class, which must derive from `base`, and return it.
 
         Raises:
-            PlugInError: the class cannot be imported, or does not derive from `base`.
+            PlugInError: the class cannot be imported, does not derive from `base`, or has a wrong class attribute.
         """
         try:
             loaded = self.entry.load()
@@ -64,6 +64,8 @@ class Offer:
             why = " ".join(f"{type(fault).__name__}: {fault}".split())[:300]
             raise PlugInError(f"plug-in {self} cannot be imported ({why})") from None
         checked = checked_kind(f"plug-in {self}: {self.entry.value}", loaded, base, self.entry.name)
+        if wrong := wrong_attribute(checked, base):
+            raise PlugInError(f"plug-in {self}: {self.entry.value}.{wrong}")
         self.code_of(checked)
         return checked
 

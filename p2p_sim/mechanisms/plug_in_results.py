@@ -1,11 +1,11 @@
 """Checks of the results of a plug-in's mechanism; each raises an error of one line about the first fault."""
 
 from collections.abc import Hashable, Sequence
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
-from p2p_sim.base import InputError, described, is_array, is_number, misfit, require
+from p2p_sim.base import InputError, described, is_array, is_number, maker_of, method_of, misfit, require
 from p2p_sim.mechanisms.outcome import LabelRelease, ModelRelease, ReleaseKind
 from p2p_sim.privacy import OBSERVERS, Accountant, Adjacency, Bracket, PrivacyBound
 
@@ -84,13 +84,15 @@ def check_accountant(method: str, model: Any) -> None:
     hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
     require(method, isinstance(model, Hashable), hashed)
     require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
-    bracket: Any = model.delta(1.0)
-    require(method, isinstance(bracket, Bracket), f"delta must give a Bracket, not {type(bracket).__name__}")
+    # what is wrong below is the accountant's, wherever the mechanism has it from
+    offer, bracket = maker_of(model), cast(Any, model.delta(1.0))
+    method = method_of(offer, model, "delta")
+    require(method, isinstance(bracket, Bracket), f"must give a Bracket, not {type(bracket).__name__}")
     right = is_number(bracket.lower) and is_number(bracket.upper) and 0.0 <= bracket.lower <= bracket.upper <= 1.0
-    require(method, right, f"delta must give 0 <= lower <= upper <= 1, not {bracket.lower} and {bracket.upper}")
+    require(method, right, f"must give 0 <= lower <= upper <= 1, not {bracket.lower} and {bracket.upper}")
     conditions: Any = model.conditions
     texts = isinstance(conditions, tuple) and all(isinstance(text, str) for text in conditions)
-    require(method, texts, f"conditions must be a tuple of texts, not {conditions!r}")
+    require(method_of(offer, model, "conditions"), texts, f"must be a tuple of texts, not {conditions!r}")
 
 
 def check_local_epsilon(method: str, epsilon: Any) -> None:

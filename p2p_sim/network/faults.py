@@ -91,7 +91,9 @@ class NetworkFault(Config):
     @model_validator(mode="after")
     def _does_something(self) -> "NetworkFault":
         if not any(self.defines(effect) for effect in EFFECTS):
-            raise ValueError(f"kind = {self.kind!r} defines none of {', '.join(EFFECTS)}")
+            offer = offer_of(FAULTS, self.kind)
+            maker = "" if offer is None else f" of plug-in {offer}"
+            raise ValueError(f"kind = {self.kind!r}{maker} defines none of {', '.join(EFFECTS)}")
         return self
 
     def defines(self, effect: str) -> bool:

@@ -25,6 +25,7 @@ from p2p_sim.base import (
 from p2p_sim.exchange import NOBODY
 from p2p_sim.learning import (
     Counted,
+    Learner,
     LinearValues,
     Predicted,
     Received,
@@ -140,6 +141,8 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
         public = people.features, release, classes, people.cluster_offsets
         law = _noise_law(mechanism, outcome, classes) if learner.uses_noise_law and release.kind == "hard" else None
         predictor, learned = learner.learn(Received(*public, law, mechanism.value_law(outcome))), (learner, "learn")
+        if type(learner).learn is Learner.learn:
+            learned = learner, "fit"
     return predictor if offer is None else checked_predictor(predictor, offer, learned, classes)
 
 

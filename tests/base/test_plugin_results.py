@@ -26,7 +26,7 @@ from tests.plug_ins import install
 
 ENTRIES = {
     "mechanisms": {"answers": "AnswersConfig", "vectors": "Vectors", "modelled": "ModelConfig"},
-    "learners": {"says": "SaysConfig"},
+    "learners": {"says": "SaysConfig", "fits": "FitsConfig"},
     "populations": {"drawn": "DrawnConfig"},
     "overlays": {"web": "WebConfig"},
     "faults": {"noise": "NoiseConfig"},
@@ -72,6 +72,10 @@ def modelled(fault: str) -> Scenario:
 
 def says(fault: str, when: str = "release") -> Scenario:
     return scenario(learner={"kind": "says", "fault": fault, "when": when})
+
+
+def fits(fault: str) -> Scenario:
+    return scenario(learner={"kind": "fits", "fault": fault})
 
 
 def drawn(fault: str) -> Scenario:
@@ -154,18 +158,22 @@ FOUND = {
         (lambda: answers("lower above"), r"epsilon_lower = 3.* must be at least 0 and at most epsilon_upper = 2"),
         (lambda: answers("narrow"), r"Narrowly.delta must take \(self, epsilon\)"),
         (lambda: answers("changeable"), "Changeable must have a hash, as a frozen dataclass has"),
-        (lambda: answers("no bracket"), "delta must give a Bracket, not float"),
-        (lambda: answers("nan bracket"), "delta must give 0 <= lower <= upper <= 1, not nan and nan"),
-        (lambda: answers("turned"), "delta must give 0 <= lower <= upper <= 1, not 0.5 and 0.1"),
-        (lambda: answers("above one"), "delta must give 0 <= lower <= upper <= 1, not 0.0 and 1.5"),
-        (lambda: answers("one text"), "conditions must be a tuple of texts, not 'all is well'"),
-        (lambda: answers("numbers"), r"conditions must be a tuple of texts, not \(1, 2\)"),
         (lambda: answers("below nothing"), "epsilon_lower = -2.0 must be at least 0"),
         (lambda: answers("martian"), "observer = 'martian': must be one of learner, "),
         (lambda: answers("other delta"), "its bound is at delta = 5e-06, not at 1e-05"),
         (lambda: answers("adjacency"), "adjacency = 'planet': must be one of label, example"),
         (lambda: answers("number"), "must give a PrivacyBound, not float"),
         (lambda: answers("no accountant"), "must give an Accountant, not None"),
+    ],
+    "Wrongly.delta": [
+        (lambda: answers("no bracket"), "must give a Bracket, not float"),
+        (lambda: answers("nan bracket"), "must give 0 <= lower <= upper <= 1, not nan and nan"),
+        (lambda: answers("turned"), "must give 0 <= lower <= upper <= 1, not 0.5 and 0.1"),
+        (lambda: answers("above one"), "must give 0 <= lower <= upper <= 1, not 0.0 and 1.5"),
+    ],
+    "Wrongly.conditions": [
+        (lambda: answers("one text"), "must be a tuple of texts, not 'all is well'"),
+        (lambda: answers("numbers"), r"must be a tuple of texts, not \(1, 2\)"),
     ],
     "ModelConfig.release": [(lambda: modelled("no model"), "the released model must have a method probabilities")],
     "Said.probabilities": [
@@ -182,6 +190,7 @@ FOUND = {
         (lambda: says("classes"), r"must give an array of floating-point numbers \(30, 2\), not float64 \(30, 3\)"),
         (lambda: says("integers"), r"must give an array of floating-point numbers \(30, 2\), not int64"),
     ],
+    "FitsConfig.fit": [(lambda: fits("three"), "must give a predictor with a method probabilities, not int")],
     "SaysConfig.learn": [
         (lambda: says("mute"), r"Mute.probabilities must take \(self, features\)"),
         (lambda: says("nobody"), "must give a predictor with a method probabilities, not NoneType")],
@@ -306,8 +315,9 @@ def test_a_wrong_result_is_one_line_that_names_package_and_method(faulty, tmp_pa
 
 @pytest.mark.parametrize(
     ("method", "make", "message"),
-    [(f"AnswersConfig.{name}", *case) for name in ("transition", "calibrated", "accountant")
-     for case in FOUND[f"AnswersConfig.{name}"]],
+    [(method, *case) for method in ("AnswersConfig.transition", "AnswersConfig.calibrated", "AnswersConfig.accountant",
+                                    "Wrongly.delta", "Wrongly.conditions")
+     for case in FOUND[method]],
 )  # fmt: skip
 def test_validate_finds_a_wrong_matrix_or_bound_without_a_run(faulty, tmp_path, monkeypatch, method, make, message):
     monkeypatch.chdir(tmp_path)
@@ -321,7 +331,8 @@ def test_validate_finds_a_wrong_matrix_or_bound_without_a_run(faulty, tmp_path, 
 
 def test_every_group_of_entry_points_has_wrong_results():
     assert {f"p2p_sim.{group}" for group in ENTRIES} == set(plugins.GROUPS)
-    classes = {method.partition(".")[0] for method in FOUND} - {"Said", "Behaves"}  # what a class of a kind gives
+    given = {"Said", "Behaves", "Wrongly"}  # what a class of a kind gives
+    classes = {method.partition(".")[0] for method in FOUND} - given
     assert classes == {name for kinds in ENTRIES.values() for name in kinds.values()}
 
 
@@ -329,7 +340,7 @@ def test_what_is_right_passes(faulty):
     """The control: each of these plug-ins without its fault."""
     for fine in (
         answers(""), vectors("soft", ""), vectors("signed", ""), vectors("bits", ""), modelled(""), says("", "truth"),
-        says(""), drawn(""), web(""), noise(""), behaves(""), known_noise(""),
+        says(""), fits(""), drawn(""), web(""), noise(""), behaves(""), known_noise(""),
     ):  # fmt: skip
         row = p2p_sim.run(fine).row
         assert 0.0 <= row["error_rate"] <= 1.0

@@ -186,6 +186,10 @@ class Narrow(LocalMechanism):
         return None
 class Named(Whole):
     kind: Literal["theirs"] = "theirs"
+class Planet(Whole):
+    adjacency = "planet"
+class Text(Whole):
+    conditions = "all is well"
 number = 3
 """
 
@@ -200,6 +204,8 @@ number = 3
         ("mine", "fine:Unfinished", "plug-in broken 2.0: fine:Unfinished lacks transition"),
         ("mine", "fine:Narrow", "plug-in broken 2.0: fine:Narrow.transition must take (self, num_classes)"),
         ("mine", "fine:Named", "needs kind: Literal['mine'], the name of its entry point, not 'theirs'"),
+        ("mine", "fine:Planet", "fine:Planet.adjacency = 'planet': must be 'label' or 'example'"),
+        ("mine", "fine:Text", "fine:Text.conditions = 'all is well': must be a valid tuple"),
         ("dp_sgd", "fine:Whole", "is a kind of p2p-sim itself, and plug-in broken 2.0 offers it too"),
     ],
 )

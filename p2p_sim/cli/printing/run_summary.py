@@ -219,7 +219,7 @@ def _alone(rows: Any, who: str) -> list[Line]:
     if rows["epsilon_local"].isna().any():
         return []
     local = float(rows["epsilon_local"].max())
-    return [(who, at_most(local) if math.isfinite(local) else "∞: the label is the true one, and nothing protects it")]
+    return [(who, at_most(local) if math.isfinite(local) else "∞: a message can give the label away for certain")]
 
 
 def _finite(value: float | None) -> float:
