@@ -69,15 +69,17 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
     compared = gains(rows)
     lines = [
         f"{model.name} has accuracy {accuracy:.4f}, not clearly above the {majority:.4f} of always saying the majority "
-        f"class (difference {gain}){_advice(model, gain)}"
+        f"class (difference {gain}){_advice(model, gain, rows)}"
         for model, accuracy, majority, gain in compared
         if not gain.above_zero
     ]
     return [*lines, *([] if compared else _riskier_than_a_constant(rows)), *_no_better_than_a_constant(rows)]
 
 
-def _advice(model: _Model, gain: Mean) -> str:
-    """The end of a message about a gain that is not clearly above 0."""
+def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
+    """The end of a message about a gain that is not clearly above 0, in these rows of one scenario."""
+    if not model.prefix and "fetches" in rows and rows["answered"].sum() < rows["fetches"].sum() / 2:
+        return "; few requests were answered: look at the network"
     return FEW if 1 < gain.replicates < ENOUGH else model.advice
 
 
@@ -111,7 +113,7 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
             if not gain.above_zero:
                 lines.append(
                     f"{model.name} has squared error {errors.mean():.4g}, not clearly below the {constant.mean():.4g} "
-                    f"of a constant{_advice(model, gain)}"
+                    f"of a constant{_advice(model, gain, rows)}"
                 )
     return lines
 

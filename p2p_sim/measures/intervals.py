@@ -31,8 +31,8 @@ class Mean(Estimate):
 
     def __str__(self) -> str:
         if self.replicates < 2:
-            return f"{self.value:.4f} (1 replicate, no interval)"
-        return f"{self.value:.4f} [{self.low:.4f}, {self.high:.4f}]"
+            return f"{self.value:z.4f} (1 replicate, no interval)"
+        return f"{self.value:z.4f} [{self.low:z.4f}, {self.high:z.4f}]"
 
     @property
     def above_zero(self) -> bool:

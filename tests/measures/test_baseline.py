@@ -159,3 +159,13 @@ def test_rows_of_earlier_versions_are_drawn_without_a_baseline(tmp_path):
         plot_privacy_utility(old, "t", tmp_path / "f.svg")
         assert ("always saying the majority class" in (tmp_path / "f.svg").read_text("utf-8")) == shown
         assert ("majority_error_rate" in summarise(old)) == shown
+
+
+@pytest.mark.parametrize(("loss", "blamed"), [(0.95, True), (0.0, False)])
+def test_where_few_requests_are_answered_the_network_is_blamed(loss, blamed):
+    """With equal labels in every cluster there is nothing to learn, so that both runs warn."""
+    alike = scenario({"kind": "synthetic", "users": 300, "positive_low": 0.48, "positive_high": 0.52},
+                     engine="events", network={"loss": loss, "request_timeout_s": 1.0})  # fmt: skip
+    rows = pd.DataFrame([p2p_sim.run(alike, replicate).row for replicate in range(5)])
+    [line] = [line for line in warnings_of(rows) if line.startswith("what is learned has accuracy")]
+    assert line.endswith("; few requests were answered: look at the network") == blamed
