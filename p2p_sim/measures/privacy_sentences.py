@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from p2p_sim.base import four_digits
 from p2p_sim.privacy import SEES, equally_likely, guessed, of_hundred
-from p2p_sim.privacy.exchange import ELSEWHERE
+from p2p_sim.privacy.exchange import ELSEWHERE, NOISE_ALONE
 from p2p_sim.privacy.overlays import ANY_FETCHES
 
 if TYPE_CHECKING:
@@ -31,10 +31,12 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
 
     Args:
         epsilon: the learner's ε. local: ε₀ of a noisy label.
-        basis: how ε was computed; the advice depends on whether users ask their neighbours only, or several peers.
+        basis: how ε was computed, on which the advice depends.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
+    >>> adds_little(2.2, 2.2, f"{NOISE_ALONE}labels go astray")[-47:]
+    'Nothing better is known here: labels go astray.'
     """
     if not NEAR_LOCAL * local < epsilon < math.inf:
         return ""
@@ -45,6 +47,8 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
             "change nothing. More neighbours help, or a smaller θ; `p2p-sim calibrate --flip-prob A` says how many "
             "neighbours an ε needs, and `--degree G` the α for G neighbours."
         )
+    if basis.startswith(NOISE_ALONE):
+        helps = f"Nothing better is known here: {basis.removeprefix(NOISE_ALONE)}."
     if basis.endswith(ELSEWHERE):
         helps = "Nothing better is known of majorities where anything can fail; `peers = 1` helps, or an ideal network."
     return (

@@ -21,6 +21,7 @@ from p2p_sim.privacy import (
     Bracket,
     PrivacyBound,
 )
+from p2p_sim.privacy.exchange import NOISE_ALONE
 from p2p_sim.privacy.overlays import CappedFetch, FetchDistribution, UniformSources
 
 Floats = NDArray[np.float64]
@@ -198,7 +199,7 @@ class NoiseAlone(Accountant):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """The bound ε₀ of a noisy label, the same at every δ."""
-        basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
+        basis, upper = f"{NOISE_ALONE}{self.reason}", self.noise.local_epsilon
         return PrivacyBound(0.0, upper, delta, "learner", "label", basis=basis, conditions=self.conditions)
 
     @property

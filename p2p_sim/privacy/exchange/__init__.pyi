@@ -28,6 +28,7 @@ from .label_exchange import LabelExchange as LabelExchange
 from .label_exchange import OneCluster as OneCluster
 from .majority_cluster import MajorityCluster as MajorityCluster
 from .majority_exchange import ELSEWHERE as ELSEWHERE
+from .majority_exchange import NOISE_ALONE as NOISE_ALONE
 from .majority_exchange import MajorityExchange as MajorityExchange
 from .majority_exchange import Peers as Peers
 from .majority_exchange import PluralityExchange as PluralityExchange

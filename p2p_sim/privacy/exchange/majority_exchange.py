@@ -28,6 +28,8 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.where_bounds_hold import MAJORITY, PLURALITY
 
 LARGEST_CLUSTER = 1_000_000
+NOISE_ALONE = "noise alone: "
+"""The beginning of a basis if only ε₀ is known; the reason follows."""
 ELSEWHERE = "users submit the majority of several labels"
 """The reason, for reports, why with faults only the noise on a label protects."""
 PeerWeights = tuple[tuple[int, float], ...]
