@@ -181,7 +181,14 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 
 
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
-    """Rounds of the users of a scenario's first replicate; the first user of each cluster is a target."""
+    """A function that yields an audit's rounds: the users of a scenario's first replicate, one shard after another.
+
+    The function's argument is how many clusters are still wanted; it ends when it has them. In every cluster the user who
+    comes first is the target. `Population`: all shards are one round.
+
+    Args:
+        people: the users. pair: the two classes of which the target holds one or the other.
+    """
 
     def rounds(missing: int) -> Iterator[Round]:
         if isinstance(people, Population):

@@ -12,13 +12,13 @@ from pathlib import Path, PurePosixPath
 
 
 def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> str:
-    """SHA-256 of all Python files of an installed package, with their names.
+    """SHA-256, as hexadecimal digits, of all `.py` files of an installed package: of their names and contents.
 
-    These are the files of the modules and packages that the metadata name, with everything below them. Data files,
-    compiled modules and dependencies are left out.
+    These are the files of the modules and packages that the metadata name, and of `modules`, with everything below
+    them. Data files, compiled modules and dependencies are left out.
 
     Args:
-        distribution: metadata of the package, if they are known. modules: dotted names of modules that belong to it.
+        distribution: the package's metadata; None: unknown. modules: dotted names of modules that belong to the package.
     """
     homes: dict[str, Path] = {}
     for name in sorted({*modules, *_named(distribution)}):

@@ -303,7 +303,7 @@ class ProcessExchange(SingleMessages):
             question.reply.succeed(Reply(int(label), node))
 
     def _expire(self, question: PendingRequest) -> None:
-        """End a request that no reply has settled: the event's value is None."""
+        """The time-out of a request. If no reply came, the user's process goes on with None in place of a reply."""
         if not question.reply.triggered:
             self.ledger.expired(single(question.user), np.array([self.clock.now]))
             question.reply.succeed(None)

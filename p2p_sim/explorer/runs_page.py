@@ -85,7 +85,11 @@ class _ListedRun:
             raise InputError(f"{path / ROWS}: a figure is no number") from None
 
     def figures(self) -> dict[str, Cell]:
-        """Means over all rows, and the largest ε, each as text and number; figures that are not known are left out."""
+        """The figures of the directory's line in the list, by name: a text to show, and a number to sort by.
+
+        They are means of accuracy and excess risk over its rows, and the largest ε; unknown ones are left out. Empty if
+        the directory has no rows or is damaged.
+        """
         if not self.count or self.fault:
             return {}
         means = {name: total / self.count for name, total in self.sums.items()}

@@ -108,7 +108,13 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 
 
 def statements(rows: pd.DataFrame) -> dict[str, float]:
-    """Every ε in (0, ∞) that one could state for a result, the largest over replicates, by the text that states it."""
+    """The ε that could be printed for one scenario's result, by the text that goes with each.
+
+    For example the certified ε, a paper's bound, or ε₀ of the noisy label. Each is the largest over the replicates; it is
+    left out where it is 0, infinite, or missing in a row.
+
+    rows: result rows of one scenario, one a replicate.
+    """
     stated = {}
     for column, text in STATEMENTS:
         values = rows[column].astype(float) if column in rows else pd.Series([math.nan])

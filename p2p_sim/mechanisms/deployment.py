@@ -108,10 +108,12 @@ class Deployment(ABC):
     def release_on(
         self, opened: Network, population: Population, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Privatises the users' labels on an opened network, and returns the outcome of the run.
+        """Make the users' labels private, and return what is released and how many messages were sent.
 
         Args:
-            record: whether to keep a transcript. part: (first, end) runs shards first..end-1 only; None: all shards.
+            opened: the network, with the replicate's random streams. population: the users with their true labels.
+            record: whether to keep a transcript of all messages.
+            part: (first, end): only shards first to end - 1 take part; None: all shards.
         """
 
     @abstractmethod

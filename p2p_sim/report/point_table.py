@@ -138,9 +138,12 @@ def _failed(points: pd.DataFrame) -> bool:
 
 
 def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn]:
-    """A column for each of the first five swept keys, and one for all others together.
+    """The table's columns for the swept keys: one for each of the first five, and one for all others together.
 
-    The cells of the first column also hold the values of all other keys, as `rest`.
+    The cells of the first column also hold the values of all other keys, as `rest`, for narrow screens.
+
+    Args:
+        points: the data frame, a row for each point. keys: its columns that hold swept keys.
     """
     columns = []
     for key in keys[:MOST_AXES]:

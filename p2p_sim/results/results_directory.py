@@ -84,10 +84,12 @@ def _check_axes(directory: Path, keys: Iterable[str], columns: Container[str]) -
 
 
 def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers: bool) -> None:
-    """Refuse a column that mixes kinds, unless it is swept, or that must hold numbers and holds something else.
+    """Raise InputError if a column of stored rows mixes numbers and text, or holds text where numbers must be.
 
     Args:
-        alike, numbers: whether its cells, gaps apart, are all of one kind, and all numbers.
+        directory: of the results. name: the column's.
+        swept: whether it holds a swept key, whose values may be numbers and text.
+        alike: whether its values are all numbers or all texts. numbers: whether all are numbers.
     """
     if not swept and not alike:
         raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")

@@ -51,6 +51,10 @@ def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
 
 
 def _exchange(audit: Audit, why: str) -> AuditOutput:
+    """What `p2p-sim audit` prints of an attack on one exchange, beside the exact bound.
+
+    why: why the audit attacks what it does, for the reader; may be empty.
+    """
     exact, r = audit.result.epsilon_exact, audit.result
     bound = PrivacyBound(
         exact.lower, exact.upper, r.delta, r.observer, adjacency="label", basis=r.basis, conditions=audit.conditions

@@ -136,7 +136,10 @@ class Proof:
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """The law of X, how many of the other users' noisy labels are 1, if `ones` hold 1 and `zeros` hold 0."""
+        """The law of X, how many of the other users' noisy labels are 1.
+
+        ones, zeros: how many of them hold label 1 and label 0.
+        """
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))
@@ -252,7 +255,11 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The certificate's intervals of m, each with its b; raises `Refused` unless they cover 0 to (n-1)/2 in order."""
+    """The certificate's list of intervals, after a check that they cover all data sets; raises `Refused` if not.
+
+    A data set is m, how many of the other n - 1 users hold label 1; m up to (n-1)/2 are enough. An interval
+    {"from": m', "to": last, "revealed": b} covers m' to `last`, at most m' + b. The next one begins at `last` + 1.
+    """
     if not isinstance(cover, list) or not cover:
         raise Refused("cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2

@@ -80,9 +80,12 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
-    """Pr[K = k] for k = 0..min(members, others), where the members asked K different non-members, not the target.
+    """Pr[K = k] for k = 0..min(members, others): K is how many non-members besides the target the coalition asked.
 
-    others: how many non-members there are besides the target.
+    Each member asks one random other user of the cluster, so that two may ask the same user; she counts once.
+
+    Args:
+        others: how many non-members there are besides the target. cluster_size: users. members: of the coalition.
     """
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))

@@ -90,7 +90,12 @@ class CoverPlan:
         return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
-        """Estimate of how many noisy bits may be revealed before V (see the module) of m = `ones` is `needed`."""
+        """Estimate of how many noisy bits may be revealed before δ of a data set reaches the target δ.
+
+        δ is about as large where V, S times the sum of `Sources.variances`, is `needed`; revealing bits lowers V.
+
+        ones: m, how many other users hold label 1.
+        """
         exchange = self.exchange
         if not 0.0 < self.needed < 1e150:
             return 0.0

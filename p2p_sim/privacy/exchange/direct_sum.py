@@ -85,10 +85,12 @@ class OtherUsers:
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """The law of X, the noisy ones among all sources but the target, at multiples of `step` near the mean.
+        """The law of X, how many noisy labels of all sources but the target are 1.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Values left out have a probability of at most
-        6 exp(log_tail). Flips among the ones are counted, since 1-α would be rounded.
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Values far from the mean are left out; their probability
+        is at most 6 exp(log_tail). Flips among the ones are counted, since 1-α would be rounded.
+
+        step: the law is given at multiples of `step` alone; 1: at all values.
 
         The relative error of K binomial probabilities is here less than (K+1) `VALUE_ERROR`: products at k and k' share
         all roundings but those between, 6u|k-k'|. Normalising divides the value at k by the sum over all k', and

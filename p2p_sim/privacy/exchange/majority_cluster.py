@@ -231,9 +231,13 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """Estimate of b, how many noisy bits may be revealed before V/S of m = `ones` falls to `needed`.
+        """Estimate of how many noisy bits may be revealed before the variance of `variances` falls to `needed`.
 
-        Revealing b bits divides D by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)).
+        The variance is D + F: D from the submissions' draws, F from the flips. With p the share of ones among the S
+        noisy labels and g(p) the probability that a submission is a one, revealing b bits divides D by (1+ζ)²,
+        ζ = b/(4S) · g'/(g(1-g)).
+
+        ones: how many other users hold label 1.
         """
         p = self._share(ones)
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
