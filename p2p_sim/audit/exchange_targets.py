@@ -183,8 +183,8 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
     """A function that yields an audit's rounds: the users of a scenario's first replicate, one shard after another.
 
-    The function's argument is how many clusters are still wanted; it ends when it has them. In every cluster the user who
-    comes first is the target. `Population`: all shards are one round.
+    The function's argument is how many clusters are still wanted; it ends when it has them. In every cluster the first
+    user is the target. The shards of a `Population` are a single round.
 
     Args:
         people: the users. pair: the two classes of which the target holds one or the other.

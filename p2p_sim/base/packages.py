@@ -18,7 +18,7 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
     them. Data files, compiled modules and dependencies are left out.
 
     Args:
-        distribution: the package's metadata; None: unknown. modules: dotted names of modules that belong to the package.
+        distribution: the package's metadata; None: unknown. modules: dotted names of its modules.
     """
     homes: dict[str, Path] = {}
     for name in sorted({*modules, *_named(distribution)}):

@@ -110,8 +110,8 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 def statements(rows: pd.DataFrame) -> dict[str, float]:
     """The ε that could be printed for one scenario's result, by the text that goes with each.
 
-    For example the certified ε, a paper's bound, or ε₀ of the noisy label. Each is the largest over the replicates; it is
-    left out where it is 0, infinite, or missing in a row.
+    For example the certified ε, a paper's bound, or ε₀ of the noisy label. Each is the largest over the replicates; one
+    that is 0, infinite, or missing in a row is left out.
 
     rows: result rows of one scenario, one a replicate.
     """

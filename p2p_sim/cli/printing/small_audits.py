@@ -53,7 +53,7 @@ def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
 def _exchange(audit: Audit, why: str) -> AuditOutput:
     """What `p2p-sim audit` prints of an attack on one exchange, beside the exact bound.
 
-    why: why the audit attacks what it does, for the reader; may be empty.
+    why: words that say why the attacked cluster has this size; may be empty.
     """
     exact, r = audit.result.epsilon_exact, audit.result
     bound = PrivacyBound(

@@ -136,10 +136,7 @@ class Proof:
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """The law of X, how many of the other users' noisy labels are 1.
-
-        ones, zeros: how many of them hold label 1 and label 0.
-        """
+        """The law of X, the number of noisy labels 1 of `ones` other users with label 1 and `zeros` with label 0."""
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))

@@ -80,9 +80,10 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
-    """Pr[K = k] for k = 0..min(members, others): K is how many non-members besides the target the coalition asked.
+    """Pr[K = k] for k = 0..min(members, others): K is how many non-members the coalition asked, the target aside.
 
-    Each member asks one random other user of the cluster, so that two may ask the same user; she counts once.
+    It is given that no member asked the target: each asked one random user of all others in the cluster, perhaps
+    herself. A user whom two members asked counts once.
 
     Args:
         others: how many non-members there are besides the target. cluster_size: users. members: of the coalition.

@@ -110,7 +110,11 @@ class MajorityCluster(MajoritySources):
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """D S/t and α(1-α), D = g(1-g)/g'² at the mean share of noisy ones for m = `ones`; they only guide searches."""
+        """Two variances of the noise on the share p of noisy ones: of the submissions' draws, and of the flips.
+
+        They are S/t · g(1-g)/g'², with g(p) the probability that a submission is a one, and α(1-α), at the mean of p if
+        `ones` of the other users hold label 1. They only guide searches.
+        """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
         drawn = max(float(share * rest) / max(self.kernel.slope(p) ** 2, 1e-290), 1e-300)
@@ -231,11 +235,10 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """Estimate of how many noisy bits may be revealed before the variance of `variances` falls to `needed`.
+        """Estimate of how many noisy bits may be revealed before the sum of the two `variances` falls to `needed`.
 
-        The variance is D + F: D from the submissions' draws, F from the flips. With p the share of ones among the S
-        noisy labels and g(p) the probability that a submission is a one, revealing b bits divides D by (1+ζ)²,
-        ζ = b/(4S) · g'/(g(1-g)).
+        With p the share of ones among the S noisy labels and g(p) the probability that a submission is a one, the first
+        variance is S/t · g(1-g)/g'². Revealing b bits divides it by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)).
 
         ones: how many other users hold label 1.
         """
