@@ -15,9 +15,9 @@ remain. So
 
 One evaluation at m' certifies (ε, δ) for b + 1 data sets. A `CoverBlock` has one or more such m', at most 1 + b apart.
 All data sets are certified if m = 0 is, and if blocks reach from m = 1 to half without a gap (`_cover`). If ε is raised
-on the way, earlier blocks remain certified, since δ(ε) falls. `CoverPlan` proposes blocks by a heuristic. Any block
-that passes `_require_valid` may be used, so that the plan decides only how long this takes and how tight it is. The
-heuristic compares data sets by their V: ln δ is about -ε² V/2 (see `cover_plan`).
+on the way, earlier blocks remain certified, since δ(ε) falls. `CoverPlan` proposes blocks by a heuristic. `_evaluator`
+refuses a block that the argument does not cover, so that the plan decides only how long this takes and how tight it is.
+The heuristic compares data sets by their V: ln δ is about -ε² V/2 (see `cover_plan`).
 
 With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. `epsilon`
 first raises ε by one of `_ROOM`, so that more bits may be revealed. If the limit is reached, at least
@@ -219,11 +219,21 @@ class ClusterExchange(Sources):
 
         A quick look keeps a rate of 1. Then t has a single value, and δ is no lower, as dropping submissions is
         post-processing.
+
+        Raises:
+            ValueError: δ at the m of the block does not bound δ of all m from the first of them to the last plus b.
         """
-        remaining, rate = self.sources - block.revealed, self.rate
+        ones, revealed, rate = block.ones, block.revealed, self.rate
+        remaining = self.sources - revealed
         if rate < 1.0 or block.change == NARROW:
             rate = share_of(rate, remaining, self.sources, up=True)
-        return DeltaEvaluator(replace(self, sources=remaining, rate=rate), log_delta, block.change)
+        evaluator = DeltaEvaluator(replace(self, sources=remaining, rate=rate), log_delta, block.change)
+        # m are at most 1 + b apart, the last plus b at most S - 1; several m need tables, since tails are those of the
+        # first m alone (of a quick look, `check` sees to this)
+        fits = ones[0] >= 0 and 1 <= ones.step <= 1 + revealed and ones[-1] + revealed < self.sources
+        if not fits or (len(ones) > 1 and block.change <= NARROW and not evaluator.direct):
+            raise ValueError(f"{block}: does not certify every data set from the first to the last")
+        return evaluator
 
     def _cover(
         self,
@@ -251,8 +261,6 @@ class ClusterExchange(Sources):
         while first <= half and looks < most:
             looks += 1
             blocks = plan.blocks(first, trust)
-            for block in blocks:
-                self._require_valid(block, log_delta)
             certified = next(
                 (b for b in blocks if (self.check(b, log_delta, targets) if b.change > NARROW else include(b))), None
             )
@@ -264,17 +272,6 @@ class ClusterExchange(Sources):
             else:
                 return False
         return first > half
-
-    def _require_valid(self, block: CoverBlock, log_delta: float) -> None:
-        """Raise an error unless δ at the m of a block bounds δ of all m from the first of them to the last plus b.
-
-        Neighbouring m are at most 1 + b apart, and m + b is at most S - 1. Several m need tables, since tails are those
-        of the first m alone (`check` itself refuses a quick look at several m without tables).
-        """
-        ones, revealed = block.ones, block.revealed
-        fits = ones[0] >= 0 and 1 <= ones.step <= 1 + revealed and ones[-1] + revealed < self.sources
-        if not fits or (len(ones) > 1 and block.change <= NARROW and not self._evaluator(block, log_delta).direct):
-            raise ValueError(f"{block}: does not certify every data set from the first to the last")
 
     def _log_delta(self, epsilon: float) -> float:
         """ln of a rough δ(ε) of m = 0, for which sums may be truncated."""

@@ -62,7 +62,7 @@ def test_a_block_that_leaves_data_sets_out_is_refused(monkeypatch, block):
     """Planted in the plan: a gap, too few others, a negative m, and a falling range."""
     monkeypatch.setattr(CoverPlan, "blocks", lambda its, first, trust: [block])
     with pytest.raises(ValueError, match="does not certify every data set"):
-        covered_by(LabelExchange(37, 0.1, 0.5).setting, lambda: True)
+        LabelExchange(37, 0.1, 0.5).setting.delta(0.5)
 
 
 def test_several_data_sets_without_tables_are_refused(monkeypatch):
@@ -70,7 +70,7 @@ def test_several_data_sets_without_tables_are_refused(monkeypatch):
     monkeypatch.setattr(CoverPlan, "blocks", lambda its, first, trust: [CoverBlock(range(first, first + 2), 0)])
     monkeypatch.setattr(DeltaEvaluator, "direct", False)
     with pytest.raises(ValueError, match="does not certify every data set"):
-        covered_by(LabelExchange(37, 0.1, 0.5).setting, lambda: True)
+        LabelExchange(37, 0.1, 0.5).setting.delta(0.5)
 
 
 @pytest.mark.parametrize(
