@@ -73,8 +73,7 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "sample: no cell passed the threshold, so there is no density; use more rows or a larger ε"
             )
         cell = rng.choice(len(self.masses_), count, p=self.masses_ / self.masses_.sum())
-        corner = self.coordinates_[cell] + rng.random((count, self.n_features_in_))
-        return np.asarray(corner * self.cubes_.side)
+        return (self.coordinates_[cell] + rng.random((count, self.n_features_in_))) * self.cubes_.side
 
 
 @dataclass(eq=False, repr=False)
@@ -102,8 +101,10 @@ class PCDE(HistogramDensity):
         """
         super().fit(X)
         if not len(self.masses_):
-            message = f"no cell of {self.num_rows_} rows passed the threshold: the estimated density is 0 everywhere"
-            warnings.warn(message, stacklevel=2)  # at the line that called `fit`
+            warnings.warn(
+                f"no cell of {self.num_rows_} rows passed the threshold: the estimated density is 0 everywhere",
+                stacklevel=2,  # at the line that called `fit`
+            )
         return self
 
     def _count(self, cells: Ints) -> CellCounts:

@@ -93,8 +93,7 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     the mass outside the window.
     """
     weights, sums = binomial_products(first, last, trials, odds)
-    weights /= sums
-    return weights
+    return np.divide(weights, sums, out=weights)
 
 
 def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> BinomialProducts:

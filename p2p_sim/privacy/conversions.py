@@ -7,17 +7,11 @@ which may give a better figure, the function calls this method instead.
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.bound import plain_arguments
-from p2p_sim.privacy.dominating_law import LossLaw, between, nodes
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from p2p_sim.privacy.dominating_law import LossLaw, PrivacyLossDistribution, between, nodes
 
 
 @lru_cache(maxsize=64)
@@ -36,7 +30,7 @@ def loss_law(model: Accountant) -> LossLaw:
 
 
 @plain_arguments
-def pld(model: Accountant, interval: float | None = None) -> "PrivacyLossDistribution":
+def pld(model: Accountant, interval: float | None = None) -> PrivacyLossDistribution:
     """The accountant's δ(ε) as dp-accounting's privacy loss distribution: pessimistic, the same in both directions.
 
     It may be composed with the distributions of mechanisms with independent noise, but not with a copy of itself that
@@ -51,7 +45,7 @@ def pld(model: Accountant, interval: float | None = None) -> "PrivacyLossDistrib
 
 
 @plain_arguments
-def tradeoff(model: Accountant, type_one: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
+def tradeoff(model: Accountant, type_one: Sequence[float] | Floats) -> Floats:
     """Certified lower bounds of the type II error of any test, at given type I errors in [0, 1]: `LossLaw.tradeoff`."""
     return loss_law(model).tradeoff(type_one)
 

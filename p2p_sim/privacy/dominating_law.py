@@ -26,7 +26,9 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution as PrivacyLossDistribution
+else:
+    PrivacyLossDistribution = Any  # accountants also work where dp-accounting is not installed
 
 NODES = 96
 """Number of ε above 0 at which δ is computed, denser towards 0."""
@@ -117,7 +119,7 @@ class LossLaw:
         above = self.losses > epsilon
         return self.infinite + float(self.masses[above] @ -np.expm1(epsilon - self.losses[above]))
 
-    def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
+    def pld(self, interval: float | None = None) -> PrivacyLossDistribution:
         """The law in dp-accounting's form, rounded pessimistically, to compose with laws of the same interval.
 
         Args:
@@ -228,8 +230,7 @@ def nodes(top: float) -> list[float]:
 
 def between(deltas: Mapping[float, float]) -> list[float]:
     """Further values of ε for the grid, three between neighbours where δ falls steeply; deltas: δ at each grid ε."""
-    grid = sorted(deltas)
-    steep = [(a, b) for a, b in itertools.pairwise(grid) if deltas[a] > _STEEP * deltas[b]]
+    steep = [(a, b) for a, b in itertools.pairwise(sorted(deltas)) if deltas[a] > _STEEP * deltas[b]]
     return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]
 
 

@@ -61,8 +61,8 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     check_range("flip_prob", flip_prob, 0.0, (num_classes - 1) / num_classes)
     if flip_prob == 0.0:
         return math.inf
-    gap = hockey_stick_coefficients(flip_prob, 0.0, num_classes).lose  # it is g at ε = 0
-    excess = gap * (num_classes - 1) / flip_prob
+    # at ε = 0, `lose` is the g of `hockey_stick_coefficients`
+    excess = hockey_stick_coefficients(flip_prob, 0.0, num_classes).lose * (num_classes - 1) / flip_prob
     if math.isinf(excess):
         return (math.log(num_classes - 1) - math.log(flip_prob)) * (1.0 + 2.0**-50)
     return math.log1p(excess) * (1.0 + 2.0**-50)
@@ -130,8 +130,8 @@ def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Brack
 
 def outward(lower: float, upper: float) -> Bracket:
     """Two bounds as a bracket in [0, 1], each moved outwards by one rounding and the smallest positive number."""
-    down = max(0.0, lower * (1.0 - 2.0**-52) - SUBNORMAL)
-    return Bracket(down, min(1.0, upper * (1.0 + 2.0**-52) + SUBNORMAL))
+    down, up = lower * (1.0 - 2.0**-52) - SUBNORMAL, upper * (1.0 + 2.0**-52) + SUBNORMAL
+    return Bracket(max(0.0, down), min(1.0, up))
 
 
 def law_epsilon(law: Floats) -> float:

@@ -91,13 +91,12 @@ def statement_of(row: Mapping[str, Any], row_terms: Terms, column: str) -> Priva
     here, upper = row_terms.get(column), row.get(column)
     if here is None or upper is None or "not_applicable" in here:
         return None
-    lower = row["epsilon_lower"] if column == "epsilon_upper" else 0.0
     # conditions that a plug-in claims are plain text
     conditions = tuple(
         each["text"] if each["id"] == CLAIMED else Condition(each["id"], each["text"]) for each in here["conditions"]
     )
     return PrivacyBound(
-        lower,
+        row["epsilon_lower"] if column == "epsilon_upper" else 0.0,
         upper,
         row["delta"],
         observer=here["observer"],

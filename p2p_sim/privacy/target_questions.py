@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from p2p_sim.base import InputError
 from p2p_sim.privacy import Accountant, PrivacyBound, local_epsilon
-from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
+from p2p_sim.privacy.bound import RATED, check_delta, check_positive_epsilon
 from p2p_sim.privacy.exchange import NO_ERROR, MajorityKernel, few_digits, missed, smallest_flip_prob
 from p2p_sim.privacy.overlays import RegularExchange, smallest_degree
-from p2p_sim.privacy.questions import RATED, Question, answering, largest_degree, observer_of, on_overlay, users_of
+from p2p_sim.privacy.questions import Question, answering, largest_degree, observer_of, on_overlay, users_of
 from p2p_sim.privacy.randomized_response import local_flip_prob
 
 MOST_COMPARED = 10_000
@@ -182,12 +182,11 @@ def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighb
         widest = on_overlay(q, users, most)
         rates = {"flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate}
         degree = smallest_degree(most, **rates, epsilon=epsilon, delta=delta)
-        accountant = widest if degree is None else RegularExchange(degree, **rates)
         return EnoughNeighbours(
             degree=degree,
             most=most,
             target=epsilon,
-            bound=accountant.epsilon(delta),
+            bound=(widest if degree is None else RegularExchange(degree, **rates)).epsilon(delta),
             everybody=everybody,
             local=local_epsilon(q.flip_prob),
         )

@@ -43,12 +43,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_pmf, tail_mass
 from p2p_sim.privacy.overlays.moved_bit_offsets import Offsets
 from p2p_sim.privacy.overlays.moved_bit_slots import SlotLaws, Slots
-from p2p_sim.privacy.overlays.overlay_table import remembered
+from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LOG_TAIL
 
 _EVEN = 1e-12
@@ -79,7 +78,7 @@ class Bands:
     ones: (K,), the values x, ascending. law: (K,), Pr[X = x], rounded up. low, high: (K,), the intervals' ends.
     """
 
-    ones: NDArray[np.int64]
+    ones: Ints
     law: Floats
     low: Floats
     high: Floats
@@ -165,7 +164,7 @@ class DenseTable:
         high = np.minimum(high + self.known_mass[:, None], 1.0)
         return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
 
-    def _deviation(self, hidden: int, ones: NDArray[np.int64], exponent: float) -> Floats:
+    def _deviation(self, hidden: int, ones: Ints, exponent: float) -> Floats:
         """t, (R, K), for each row and each x of `ones`, with H = `hidden` and L = `exponent`.
 
         The sum of x entries drawn without replacement exceeds its mean by more than t with probability e^-L at most.
@@ -328,8 +327,8 @@ class MovedBit:
     def _law(self, known_ones: int, exponent: float) -> MovedLaw:
         numbers = self.table.known_ones[known_ones]
         bands = self.table.bands(numbers, exponent)
-        blocks = list(self._blocks(bands, _WIDTHS[min(known_ones, len(_WIDTHS) - 1)]))
-        return MovedLaw(numbers, bands, blocks, self.table.flip_prob, self.slots.plan.moved_share)
+        blocks = self._blocks(bands, _WIDTHS[min(known_ones, len(_WIDTHS) - 1)])
+        return MovedLaw(numbers, bands, list(blocks), self.table.flip_prob, self.slots.plan.moved_share)
 
     def _blocks(self, bands: Bands, width_share: float) -> Iterator[Block]:
         """For speed, at some cost in sharpness: blocks of values x that share one band, which contains all their bands.

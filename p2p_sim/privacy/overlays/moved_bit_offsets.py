@@ -9,7 +9,7 @@ sharpness, offsets are rounded up to few values (`OffsetBins`), and columns are 
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -77,7 +77,6 @@ class Offsets:
 
     rows: Floats
     rates: Floats
-    _averages: dict[tuple[float, ...], ShiftLaw] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def _exact_entries(self) -> Floats:
@@ -125,8 +124,8 @@ class Offsets:
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
-            variance = own * hiding / (own + hiding)
-            return SlotPlan(0.0, 0.0, 0.0, wide_users=0, variance=variance, moved_share=own / (own + hiding), grid=1.0)
+            variance, moved_share = own * hiding / (own + hiding), own / (own + hiding)
+            return SlotPlan(0.0, 0.0, 0.0, wide_users=0, variance=variance, moved_share=moved_share, grid=1.0)
         limits = {0.0, *(float(np.quantile(self.sizes, q)) for q in (0.5, 0.9, 0.99)), self.largest}
         plans = [plan for limit in sorted(limits) for plan in self._plans(limit, weights, rates, spread, hiding)]
         still = SlotPlan(0.0, 0.0, 0.0, wide_users=0, variance=own, moved_share=0.0, grid=1.0)
@@ -154,9 +153,14 @@ class Offsets:
             own = spread * (energy / (1.0 - 2.0 * kappa) + wide_users * rate * most**2 / (1.0 - 2.0 * wide))
             side = 2.0 * spread * ((within / kappa if kappa else 0.0) + (beyond / wide if wide_users else 0.0))
             variance, moved_share = own * (hiding + side) / (own + hiding + side), own / (own + hiding + side)
-            grid = math.sqrt(side / 2.0) / _FINE
             yield SlotPlan(
-                limit, kappa, wide, wide_users=wide_users, variance=variance, moved_share=moved_share, grid=grid
+                limit,
+                kappa,
+                wide,
+                wide_users=wide_users,
+                variance=variance,
+                moved_share=moved_share,
+                grid=math.sqrt(side / 2.0) / _FINE,
             )
 
     @remembered
@@ -193,11 +197,9 @@ class Offsets:
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
         """The law of Λ_second averaged over J, with every p_i in [low, high]; cached for equal limits, κ and grids."""
-        key = (plan.limit, plan.kappa, plan.wide, plan.grid, low, high)
-        if key not in self._averages:
-            self._averages[key] = self._mixture(plan, low, high)
-        return self._averages[key]
+        return self._mixture(replace(plan, wide_users=0, variance=0.0, moved_share=0.0), low, high)
 
+    @remembered
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
         """Σ_classes share · (law of the class), on the grid; `LAW_SHOWN` if some p + shift of a class exceeds 1.
 

@@ -90,26 +90,16 @@ class SlotLaws:
         """
         probabilities, ratios = self.rough if rough else (self.side.law, self.side.ratios)
         if up:
-            return self._above(stay, moved_density, ratio, probabilities=probabilities, ratios=ratios)
-        return self._below(stay, moved_density, ratio, probabilities=probabilities, ratios=ratios)
-
-    def _above(
-        self, stay: Floats, moved_density: Floats, ratio: float, *, probabilities: Floats, ratios: Floats
-    ) -> Floats:
-        """E_side E_main [ stay · Λ_main + S · Λ_side - ratio ]^+, and a charge for a lost side law."""
-        # Given Λ_side, with rest = ratio - S · Λ_side: stay · HS_(rest/stay)(main); stay - rest where rest <= 0.
-        rest = ratio - moved_density[..., None] * ratios * (1.0 + 1e-8)
-        safe = np.maximum(stay[..., None], _LEAST)
-        main = stay[..., None] * self.main.above(np.clip(rest, 0.0, _MOST) / safe)
-        inside = np.where(rest > 0.0, main, stay[..., None] - rest)
-        # Where the side slots show that no bit was moved, Q1 is Q0 times stay · Λ_main.
-        unmoved = (stay[..., None] * self.main.above(min(ratio, _MOST) / safe))[..., 0]
-        return np.asarray(inside @ probabilities + self.side.lost[0] * unmoved + moved_density * self.side.lost[1])
-
-    def _below(
-        self, stay: Floats, moved_density: Floats, ratio: float, *, probabilities: Floats, ratios: Floats
-    ) -> Floats:
-        """E_side E_main [ 1 - ratio · S · Λ_side - ratio · stay · Λ_main ]^+, and a charge for a lost side law."""
+            # E_side E_main [ stay · Λ_main + S · Λ_side - ratio ]^+, and a charge for a lost side law.
+            # Given Λ_side, with rest = ratio - S · Λ_side: stay · HS_(rest/stay)(main); stay - rest where rest <= 0.
+            rest = ratio - moved_density[..., None] * ratios * (1.0 + 1e-8)
+            safe = np.maximum(stay[..., None], _LEAST)
+            main = stay[..., None] * self.main.above(np.clip(rest, 0.0, _MOST) / safe)
+            inside = np.where(rest > 0.0, main, stay[..., None] - rest)
+            # Where the side slots show that no bit was moved, Q1 is Q0 times stay · Λ_main.
+            unmoved = (stay[..., None] * self.main.above(min(ratio, _MOST) / safe))[..., 0]
+            return np.asarray(inside @ probabilities + self.side.lost[0] * unmoved + moved_density * self.side.lost[1])
+        # E_side E_main [ 1 - ratio · S · Λ_side - ratio · stay · Λ_main ]^+, and a charge for a lost side law.
         # Given Λ_side, with rest = 1 - ratio · S · Λ_side: rest · HS_(ratio · stay/rest)(main); 0 where rest <= 0.
         rest = 1.0 - ratio * moved_density[..., None] * ratios * (1.0 - 1e-8)
         threshold = np.minimum(ratio * stay, _MOST)
@@ -214,9 +204,9 @@ class Slots:
             kappa, wide: κ of users with narrow and with wide side slots.
         """
         shifts = self._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
-        ends = [1.0 - shift.shift for shift in shifts]
-        bands = zip(shifts, ends, strict=True)
-        return product([replace(shift, low=min(low, end), high=min(high, end)) for shift, end in bands])
+        return product(
+            [replace(each, low=min(low, 1.0 - each.shift), high=min(high, 1.0 - each.shift)) for each in shifts]
+        )
 
     @remembered
     def _shifts(self, narrow_share: float, wide_share: float) -> list[Shift]:
@@ -229,10 +219,8 @@ class Slots:
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
         wide = min(self.plan.wide_users, weights.size)
-        shifts = []
-        if wide:
-            seen = _seen_alone(float(rates.max()), wide_share)
-            shifts.append(Shift(seen, 0.0, 1.0, float(weights[-1]) / wide_share, wide))
+        seen = _seen_alone(float(rates.max()), wide_share)
+        shifts = [Shift(seen, 0.0, 1.0, float(weights[-1]) / wide_share, wide)] if wide else []
         if np.ptp(rates) == 0.0:  # with equal rates, the other users have at most the F - wide largest weights
             weights, rates = weights[wide:], rates[wide:]
         if weights.size and np.unique(weights).size > _WEIGHTS:
@@ -240,9 +228,10 @@ class Slots:
             ends[-1] = weights[-1]
             weights = ends[np.searchsorted(ends, weights)]
         lines, counts = np.unique(np.stack([weights, rates]), axis=1, return_counts=True)
-        for weight, rate, count in zip(*lines.tolist(), counts.tolist(), strict=True):
-            shifts.append(Shift(_seen_alone(rate, narrow_share), 0.0, 1.0, weight / narrow_share, count))
-        return shifts
+        others = zip(*lines.tolist(), counts.tolist(), strict=True)
+        return shifts + [
+            Shift(_seen_alone(r, narrow_share), 0.0, 1.0, w / narrow_share, count) for w, r, count in others
+        ]
 
 
 def _seen_alone(rate: float, share: float) -> float:

@@ -127,8 +127,7 @@ class MovingTargets:
 
     @remembered
     def _of_class(self, number: int) -> MovedBitSearch | None:
-        lead = self.alike == np.arange(len(self.alike))
-        targets = np.flatnonzero(lead & (self._classes == number))
+        targets = np.flatnonzero((self.alike == np.arange(len(self.alike))) & (self._classes == number))
         if targets.size == 1:
             users, weights = self.table.fetchers(int(targets[0]))
             return self.bounded(weights, np.where(self.table.members[users], 0.0, self.table.rates[users]), targets)
@@ -141,8 +140,7 @@ class MovingTargets:
         """The bound for targets whose fetchers have at most the given weights and rates; None if there is none."""
         if self._dense is None:
             return None
-        columns = np.cumsum(~self.table.revealed) - 1
-        return MovedBitSearch.of(self._dense, weights, rates, columns[targets])
+        return MovedBitSearch.of(self._dense, weights, rates, (np.cumsum(~self.table.revealed) - 1)[targets])
 
     @cached_property
     def _dense(self) -> DenseTable | None:
@@ -153,8 +151,9 @@ class MovingTargets:
         if table.flip_prob < LEAST_MOVED or not 0 < size <= min(LARGEST_TABLE, _DENSE * rows.nnz):
             return None
         entries, rates = rows.toarray(), table.rates[submitters]
-        known_mass = entries[:, ~hidden].sum(axis=1)
-        return DenseTable(entries[:, hidden], known_mass, rates, table.flip_prob, table.members_labels)
+        return DenseTable(
+            entries[:, hidden], entries[:, ~hidden].sum(axis=1), rates, table.flip_prob, table.members_labels
+        )
 
     @cached_property
     def _classes(self) -> Ints:

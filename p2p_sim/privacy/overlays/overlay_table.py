@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import Floats
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer]
 Bools = NDArray[np.bool_]
 Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
@@ -47,7 +47,7 @@ def remembered(
 class TargetFetchers(NamedTuple):
     """Who may fetch a target's label. users: (F,). weights: (F,), the probability that each user fetches it."""
 
-    users: NDArray[np.int32]
+    users: Ints
     weights: Floats
 
 
@@ -212,7 +212,7 @@ class OverlayTable:
         return most
 
 
-def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints:
+def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
     """For each row the first one of the same length with the same entries in the same order, (n,).
 
     Args:
@@ -226,7 +226,7 @@ def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints
     return np.array([first_rows.setdefault(content[first:last], row) for row, (first, last) in rows], dtype=np.int64)
 
 
-def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
+def canonical_rows(weights: "Floats | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
     """The table in rows (CSR), with entries that occur several times added up, and without explicit zeros.
 
     A row whose sum is off by more than `_EXACT` and at most `_ROUNDED` is divided by it, so that it is a law.
@@ -248,7 +248,7 @@ def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "sc
 def check_table(
     w: "scipy.sparse.csr_array",
     sampling_rate: float | Floats,
-    flags: Mapping[str, NDArray[np.bool_] | None],
+    flags: Mapping[str, Bools | None],
     draws: int,
 ) -> None:
     """Raise a ValueError, of one line, unless the table is a fetch distribution and the other arguments fit it.

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.accountant import FlippedLabels
 from p2p_sim.privacy.binomial_windows import LEAST, SUBNORMAL, Floats, share_of, some
 from p2p_sim.privacy.bound import (
     LARGEST_CLUSTER,
@@ -32,7 +32,7 @@ from p2p_sim.privacy.overlays.symmetric_pairs import (
     amplified_delta,
     product,
 )
-from p2p_sim.privacy.randomized_response import cross, invert, local_delta, local_epsilon, outward
+from p2p_sim.privacy.randomized_response import cross, invert, local_delta, outward
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
@@ -40,7 +40,7 @@ _CAPS = 32
 
 
 @dataclass(frozen=True)
-class UniformSources(Accountant):
+class UniformSources(FlippedLabels):
     """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
 
     Reveal which submissions are noisy bits (noisy labels) that are known anyway. These are no evidence, and an exchange
@@ -70,15 +70,9 @@ class UniformSources(Accountant):
     def __post_init__(self) -> None:
         check_range("sources", self.sources, 1, LARGEST_CLUSTER, whole=True)
         check_range("known", self.known, 0, self.sources - 1, whole=True)
-        check_range("submissions", self.submissions, 0, LARGEST_CLUSTER, whole=True)
-        check_range("members", self.members, 0, LARGEST_CLUSTER, whole=True)
-        check_range("draws", self.draws, 1, LARGEST_CLUSTER, whole=True)
+        for name, least in (("submissions", 0), ("members", 0), ("draws", 1)):
+            check_range(name, getattr(self, name), least, LARGEST_CLUSTER, whole=True)
         check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
-
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0, given the realised network; exact if no bit is known and there are no members."""
@@ -150,7 +144,7 @@ class UniformSources(Accountant):
 
 
 @dataclass(frozen=True, eq=False)
-class CappedFetch(Accountant):
+class CappedFetch(FlippedLabels):
     """Submissions whose fetch distributions are known only by their largest entries; no n by n table is needed.
 
     Submitter i fetches from each user with probability at most c = caps[i]. For every target her pair is a
@@ -185,11 +179,6 @@ class CappedFetch(Accountant):
             raise ValueError("known_mass: must be a number in [0, 1], or one for each submitter")
         check_range("flip_prob", self.flip_prob, 0.0, 0.5)
 
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
-
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on every target's δ(ε); the lower value is 0."""
         check_epsilon(epsilon)
@@ -198,8 +187,10 @@ class CappedFetch(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ) for every target, at most ε₀."""
         basis = "largest fetch probabilities"
-        bound = invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
-        return replace(bound, conditional_on=REALISED)
+        return replace(
+            invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions),
+            conditional_on=REALISED,
+        )
 
     @cached_property
     def _levels(self) -> Levels:
@@ -228,7 +219,6 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
     """The bounds at each level τ for groups of submitters, (G, 3) as `_grouped` returns; no level if α < 1e-100."""
     caps, mass, counts = groups.T
-    exposure = _exposure(caps, counts)
     others = 1.0 - caps - mass
     bounds = []
     for level in (share * flip_prob for share in SHARES if flip_prob >= LEAST_FLIP):
@@ -248,7 +238,7 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
         stray = float((counts * chance)[bounded].sum()) * (1.0 + 1e-12)
         pairs = [Pair.three_point(level, c, 1.0, int(k)) for c, k in zip(caps[bounded], counts[bounded], strict=True)]
         bounds.append(LevelBound(leak, exposed, stray, product(pairs)))
-    return Levels(min(1.0, exposure), tuple(bounds))
+    return Levels(min(1.0, _exposure(caps, counts)), tuple(bounds))
 
 
 def _exposure(caps: Floats, counts: Floats) -> float:

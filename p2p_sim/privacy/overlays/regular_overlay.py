@@ -10,12 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.accountant import FlippedLabels
 from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, Condition
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.user_bound import UserBound
-from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import REALISED
 
 LARGEST_DEGREE = 4_000
@@ -28,7 +27,7 @@ REGULAR = Condition(
 
 
 @dataclass(frozen=True)
-class RegularExchange(Accountant):
+class RegularExchange(FlippedLabels):
     """An exchange in which every user asks one of her G neighbours, on any overlay of this degree.
 
     Args:
@@ -50,11 +49,6 @@ class RegularExchange(Accountant):
         check_range("flip_prob", self.flip_prob, 0.0, 0.5)
         if not 0.0 < self.sampling_rate <= 1.0:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
-
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on δ(ε); the lower value is 0."""

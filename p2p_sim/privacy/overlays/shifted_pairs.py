@@ -104,8 +104,7 @@ class ShiftLaw:
         HS is second(E) - ratio · first(E) + lost[1], where E is the event that the likelihood ratio exceeds `ratio`.
         """
         lowered = ratio * (1.0 - _NEAR)
-        at = np.searchsorted(self.ratios, lowered, side="right")
-        first, second = self._upper[:, at]
+        first, second = self._upper[:, np.searchsorted(self.ratios, lowered, side="right")]
         gained = second * (1.0 + SLACK) - lowered * first * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[1])
 
@@ -139,9 +138,11 @@ class ShiftLaw:
         inside = slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 1)
         cut = law.copy()
         cut[inside] = 0.0
-        first_lost = self.lost[0] + factor.lost[0] + float(cut.sum())
-        second_lost = self.lost[1] + factor.lost[1] + float((cut * ratios).sum())
-        return ShiftLaw(law[inside], first + inside.start, self.grid, (first_lost, second_lost))
+        lost = (
+            self.lost[0] + factor.lost[0] + float(cut.sum()),
+            self.lost[1] + factor.lost[1] + float((cut * ratios).sum()),
+        )
+        return ShiftLaw(law[inside], first + inside.start, self.grid, lost)
 
 
 def _sums(values: Floats) -> Floats:

@@ -34,7 +34,6 @@ revealed.
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable
@@ -76,8 +75,7 @@ def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
     hit, at = np.zeros(len(fetchers)), _indices(others, fetchers)
     hit[at[at >= 0]] = hits[at >= 0]
     laws, units = _hidden_weight(row[mine], entries[mine], hidden[column[mine]], len(fetchers))
-    length = table.rows.indptr[fetchers + 1] - table.rows.indptr[fetchers]
-    unhit = 1.0 - hit - 2.0 * UNIT * (2 + length)  # a sum, rounded down
+    unhit = 1.0 - hit - 2.0 * UNIT * (2 + np.diff(table.rows.indptr)[fetchers])  # a sum, rounded down
     submits = table.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
     each = zip(laws, submits * table.flip_prob * units, submits.tolist(), weights.tolist(), strict=True)
     return product([_pair(law, low, rate=rate, weight=weight) for law, low, rate, weight in each])
@@ -95,7 +93,7 @@ def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
     return Pair(law[used] * (low * used), law[used] * (low * used + rate * weight), 1, leak)
 
 
-def _indices(users: NDArray[np.integer], among: NDArray[np.integer]) -> Ints:
+def _indices(users: Ints, among: Ints) -> Ints:
     """The index of each user in `among`, an ascending array of users; -1 where she is not in it."""
     if not among.size:
         return np.full(users.size, -1)

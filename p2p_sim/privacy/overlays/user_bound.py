@@ -12,10 +12,9 @@ from functools import cached_property
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats
-from p2p_sim.privacy.overlays.overlay_table import remembered
+from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.symmetric_pairs import (
     SHARES,
     Divergence,
@@ -91,7 +90,7 @@ class Tails:
     levels: Floats
     without: int = 0
 
-    def lacking(self, users: NDArray[np.integer], entries: Floats) -> Floats:
+    def lacking(self, users: Ints, entries: Floats) -> Floats:
         """The bounds, (F, K), for the rows of F users, each without one entry for a hidden bit: `entries`, (F,)."""
         bounds = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
@@ -110,7 +109,7 @@ class Tails:
                 bounds[uneven, index] = _chernoff((level * strengths + factors).min(axis=1))
         return bounds
 
-    def worst(self, users: NDArray[np.integer], count: int) -> Floats:
+    def worst(self, users: Ints, count: int) -> Floats:
         """The bounds, (count, K), with equal rows, that hold for every user's row, whichever entry is left out."""
         bounds = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
         return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))
@@ -165,8 +164,8 @@ class TargetLevels:
     Args:
         weights, rates, counts: (G,), each group's w, its users' rate, and how many users it has.
         flip_prob: α in [0, 1/2].
-        tails: (G, K), at each level of `SHARES` the bound of `Tails` for the groups' rows without the target; None if
-            there is no group, or α is below `LEAST_FLIP`.
+        tails: (G, K), at each level of `SHARES` the bound of `Tails` for the groups' rows without the target; None if α
+            is below `LEAST_FLIP`.
         copies: (G,), how many such groups there are, each with a row of its own.
     """
 
