@@ -233,8 +233,8 @@ class CellNoise:
 
     def at(self, cells: Ints) -> Floats:
         """The noise (n,) of each of the cells (n, k), the same at every call."""
-        uniform = Streams(self.seed, 0).uniforms(f"histogram {self.purpose}").at(addresses(cells))
-        centred = uniform - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
+        # a uniform number less 1/2, and never 1/2 from 0, where the noise is infinite
+        centred = Streams(self.seed, 0).uniforms(f"histogram {self.purpose}").at(addresses(cells)) - (0.5 - 2.0**-54)
         return np.asarray(-self.scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 
 

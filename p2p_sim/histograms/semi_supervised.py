@@ -197,8 +197,8 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         # a finite net that tells the drawn points apart, and a private choice from it by the labelled examples
         self.net_ = self.concepts.net(drawn)
         errors = self.net_.errors(points, labels)
-        choice = streams.generator("histogram choice").choice(len(errors), p=choice_law(errors, self.epsilon))
-        self.chosen_ = int(choice)
+        law, rng = choice_law(errors, self.epsilon), streams.generator("histogram choice")
+        self.chosen_ = int(rng.choice(len(errors), p=law))
         self.classes_, self.n_features_in_ = np.array([0, 1]), points.shape[1]
         return self
 

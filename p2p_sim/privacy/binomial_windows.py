@@ -224,10 +224,8 @@ class SubmissionCounts:
         slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
         narrow = 0.0 if math.isinf(log_tail) else change * mean / slope
         # width of a block whose end nearer the mean is t: it grows with the square of t's distance from the mean
-        t = np.arange(first, last + 1)
-        widths = np.maximum(1, (narrow * (1.0 + (t - mean) ** 2 / (4.0 * variance))).astype(np.int64))
-        if narrow <= 1e-3:
-            widths[:] = 1
+        growth = 1.0 + (np.arange(first, last + 1) - mean) ** 2 / (4.0 * variance)
+        widths = np.maximum(1, ((narrow if narrow > 1e-3 else 0.0) * growth).astype(np.int64))
         # first values of the blocks: from the mean up, then from the mean down
         middle = min(max(round(mean), first), last)
         starts, at = [], middle

@@ -156,7 +156,6 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
         bounds: the statements, at least one, all of one δ and adjacency.
     """
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
-    networks = dict.fromkeys(bound.conditional_on for bound in bounds if bound.conditional_on)
     observer = common_observer(bound.observer for bound in bounds)
     # a lower bound for a stronger observer is none for a weaker one
     same_observer = all(bound.observer == observer for bound in bounds)
@@ -165,7 +164,7 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
         observer=observer,
         epsilon_lower=max(bound.epsilon_lower for bound in bounds) if same_observer else 0.0,
         conditions=tuple(dict.fromkeys(condition for bound in bounds for condition in bound.conditions)),
-        conditional_on=" and ".join(networks),
+        conditional_on=" and ".join(dict.fromkeys(b.conditional_on for b in bounds if b.conditional_on)),
     )
 
 

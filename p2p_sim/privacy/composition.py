@@ -149,7 +149,6 @@ class Composition(Accountant):
         # ε at a δ that is smaller by the rounding of the masses and of the convolutions
         reduced = delta * (1.0 - _RELATIVE) - self._rounding
         upper = max(0.0, float(self.pld().get_epsilon_for_delta(reduced)))
-        networks = dict.fromkeys(bound.conditional_on for bound in self._bounds if bound.conditional_on)
         return PrivacyBound(
             min(self._attained(delta), upper),
             upper,
@@ -158,7 +157,7 @@ class Composition(Accountant):
             adjacency=self.adjacency,
             basis=BASIS,
             conditions=self.conditions,
-            conditional_on=" and ".join(networks),
+            conditional_on=" and ".join(dict.fromkeys(b.conditional_on for b in self._bounds if b.conditional_on)),
         )
 
     def _attained(self, delta: float) -> float:

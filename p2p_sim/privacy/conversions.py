@@ -66,5 +66,7 @@ def gdp(model: Accountant, beside: float = 0.0) -> float:
 
 def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
     """The upper bound of δ(ε) by ε, for the given ε; it is 0 from the accountant's pure ε (`pure`) on."""
-    brackets = zip(epsilons, model.profile(epsilons), strict=True)
-    return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in brackets}
+    return {
+        epsilon: 0.0 if epsilon >= pure else bracket.upper
+        for epsilon, bracket in zip(epsilons, model.profile(epsilons), strict=True)
+    }

@@ -141,16 +141,19 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     if epsilon is None:
         return completed(observer.epsilon(cast(float, delta)))
     bracket = observer.delta(epsilon)
-    bound = PrivacyBound(
-        epsilon,
-        epsilon,
-        bracket.upper,
-        observer=q.observer,
-        adjacency="label",
-        basis=bracket.worded(observer.basis),
-        conditions=observer.conditions,
+    return completed(
+        PrivacyBound(
+            epsilon,
+            epsilon,
+            bracket.upper,
+            observer=q.observer,
+            adjacency="label",
+            basis=bracket.worded(observer.basis),
+            conditions=observer.conditions,
+        ),
+        delta_lower=bracket.lower,
+        delta_upper=bracket.upper,
     )
-    return completed(bound, delta_lower=bracket.lower, delta_upper=bracket.upper)
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:

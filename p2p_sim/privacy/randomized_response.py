@@ -77,10 +77,9 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
     >>> round(local_flip_prob(math.log(9.0)), 12)
     0.1
     """
-    largest = (num_classes - 1) / num_classes
     alpha = max((num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, OVERFLOW))), LEAST)
     while local_epsilon(alpha, num_classes) > epsilon:
-        alpha = min(alpha * (1.0 + 2.0**-50), largest)
+        alpha = min(alpha * (1.0 + 2.0**-50), (num_classes - 1) / num_classes)
     return alpha
 
 

@@ -85,5 +85,4 @@ class OnePoint(Accountant):
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
         share = more * (1.0 + math.exp(-top))
         upper = max(0.0, top + math.log1p(-share)) if share < 1.0 else 0.0
-        upper = math.inf if more < 0.0 else upper
-        return replace(self.stated, epsilon_lower=0.0, epsilon_upper=upper, delta=delta)
+        return replace(self.stated, epsilon_lower=0.0, epsilon_upper=upper if more >= 0.0 else math.inf, delta=delta)

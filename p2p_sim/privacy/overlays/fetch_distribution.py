@@ -235,8 +235,7 @@ class FetchDistribution(FlippedLabels):
         )
         moved = self._moving.bounded(weights, rates, users[far])
         ways = (levels.all,) if moved is None else (lambda: moved, levels.all)
-        precision = _SOON if moved else _PRECISE
-        return UserPlaces(users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, precision)])
+        return UserPlaces(users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, _SOON if moved else _PRECISE)])
 
     @cached_property
     def _tails(self) -> Tails:

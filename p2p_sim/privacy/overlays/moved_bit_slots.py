@@ -219,8 +219,8 @@ class Slots:
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
         wide = min(self.plan.wide_users, weights.size)
-        seen = _seen_alone(float(rates.max()), wide_share)
-        shifts = [Shift(seen, 0.0, 1.0, float(weights[-1]) / wide_share, wide)] if wide else []
+        # a count of 0 shows nothing
+        shifts = [Shift(_seen_alone(float(rates.max()), wide_share), 0.0, 1.0, float(weights[-1]) / wide_share, wide)]
         if np.ptp(rates) == 0.0:  # with equal rates, the other users have at most the F - wide largest weights
             weights, rates = weights[wide:], rates[wide:]
         if weights.size and np.unique(weights).size > _WEIGHTS:

@@ -67,8 +67,9 @@ class MovedBitSearch:
         typical = alpha * float(np.median(table.rows.sum(axis=1)))  # p_i of a data set without known ones
         if not weights.size or not table.known_ones or typical <= 0.0:
             return None
-        hiding = 1.0 / (table.others * alpha * (1.0 - alpha))
-        plan = table.offsets.plan(weights, rates, spread=1.0 / typical + 1.0, hiding=hiding)
+        plan = table.offsets.plan(
+            weights, rates, spread=1.0 / typical + 1.0, hiding=1.0 / (table.others * alpha * (1.0 - alpha))
+        )
         return MovedBitSearch(MovedBit(table, Slots(table.offsets, plan, weights, rates, columns)))
 
     @cached_property

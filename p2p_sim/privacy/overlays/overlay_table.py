@@ -31,11 +31,10 @@ def remembered(
     method: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
     """A decorator: stores a method's results in the object, and returns the stored one for equal arguments."""
-    name = f"_{method.__name__}_results"
 
     @wraps(method)
     def called(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        results: dict[Any, Result] = vars(owner).setdefault(name, {})
+        results: dict[Any, Result] = vars(owner).setdefault(f"_{method.__name__}_results", {})
         key = (args, *kwargs.items())
         if key not in results:
             results[key] = method(owner, *args, **kwargs)
@@ -163,8 +162,7 @@ class OverlayTable:
 
     def _num_among(self, fetchers: Bools) -> Ints:
         """For each user, how many of the given `fetchers` may fetch her label, (n,)."""
-        entries = np.repeat(fetchers, np.diff(self.rows.indptr))
-        return np.bincount(self.rows.indices[entries], minlength=len(fetchers))
+        return np.bincount(self.rows.indices[np.repeat(fetchers, np.diff(self.rows.indptr))], minlength=len(fetchers))
 
     def _key(self, target: int) -> bytes:
         """A key that is equal for targets whose fetchers have the same rows and weights in any order."""
@@ -199,8 +197,7 @@ class OverlayTable:
         # Targets are of one group if they have as many fetchers of each kind.
         counts = np.stack([self._num_among(kind == k)[users] for k in range(first.size)], axis=1)
         distinct: Ints = np.unique(counts, axis=0)
-        most_first = np.argsort(-(distinct @ weight[first]), kind="stable")
-        return Kinds(rows[first], weight[first], distinct[most_first])
+        return Kinds(rows[first], weight[first], distinct[np.argsort(-(distinct @ weight[first]), kind="stable")])
 
     def envelope(self, users: Ints) -> Floats:
         """For each k, the largest k-th largest weight that any given target's fetchers have; descending."""

@@ -186,11 +186,15 @@ class CappedFetch(FlippedLabels):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ) for every target, at most ε₀."""
-        basis = "largest fetch probabilities"
-        return replace(
-            invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions),
-            conditional_on=REALISED,
+        bound = invert(
+            self.delta,
+            delta,
+            self.flip_prob,
+            observer="learner",
+            basis="largest fetch probabilities",
+            conditions=self.conditions,
         )
+        return replace(bound, conditional_on=REALISED)
 
     @cached_property
     def _levels(self) -> Levels:
@@ -203,8 +207,6 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
     Returns (G, 3): each group's cap, its known mass, and how many submitters it has.
     """
-    if caps.size == 0:
-        return np.zeros((0, 3))
     if np.unique(caps).size > _CAPS:
         edges = np.geomspace(caps.min(), caps.max(), _CAPS)
         edges[-1] = caps.max()

@@ -64,9 +64,14 @@ class RegularExchange(FlippedLabels):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ), δ in (0, 1), at most ε₀."""
         check_delta(delta)
-        upper = self._bounds.epsilon(delta)
         return PrivacyBound(
-            0.0, upper, delta, observer="learner", adjacency="label", basis=self.basis, conditions=self.conditions
+            0.0,
+            self._bounds.epsilon(delta),
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=self.basis,
+            conditions=self.conditions,
         )
 
     @cached_property

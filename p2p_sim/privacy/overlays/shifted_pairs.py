@@ -114,8 +114,7 @@ class ShiftLaw:
         HS is first(E) - ratio · second(E) + lost[0], where E is the event that the likelihood ratio is below 1/ratio.
         """
         lowered = ratio * (1.0 - _NEAR)
-        at = np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")
-        first, second = self._lower[:, at]
+        first, second = self._lower[:, np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")]
         gained = first * (1.0 + SLACK) - lowered * second * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[0])
 

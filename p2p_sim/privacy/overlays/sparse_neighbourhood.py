@@ -69,8 +69,14 @@ def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
     use = np.where(table.members[others], 1.0, table.rates[others])
     met = _indices(others, askers[pooled])  # their law without the target
     use[met >= 0] /= np.maximum(1.0 - chances[pooled][met[met >= 0]], 1e-300)
-    draws = np.where(table.members[others], table.draws, 1)
-    hits, hidden = _rings(user, column[~mine], entries[~mine], rates=use, draws=draws, num_cells=len(hiding))
+    hits, hidden = _rings(
+        user,
+        column[~mine],
+        entries[~mine],
+        rates=use,
+        draws=np.where(table.members[others], table.draws, 1),
+        num_cells=len(hiding),
+    )
     # The law of each fetcher's hidden weight W_i(X_i), given that she did not ring; then her pair.
     hit, at = np.zeros(len(fetchers)), _indices(others, fetchers)
     hit[at[at >= 0]] = hits[at >= 0]
@@ -167,12 +173,11 @@ def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) 
     law = np.zeros((count, length))
     law[:, 0] = 1.0
     starts = np.cumsum(sizes) - sizes
-    places = np.arange(length)
     for rank in range(int(sizes.max(initial=0))):
         rows = np.flatnonzero(sizes > rank)
         entry = starts[rows] + rank
         before = law[rows]
-        back = places - steps[entry][:, None]
+        back = np.arange(length) - steps[entry][:, None]
         moved = np.where(back >= 0, np.take_along_axis(before, np.maximum(back, 0), axis=1), 0.0)
         chance = hidden[entry][:, None]
         law[rows] = before * (1.0 - chance) + moved * chance

@@ -205,8 +205,7 @@ class TargetLevels:
     def best(self, ratio: float) -> tuple[int, ...]:
         """Indices of a few levels that together bound HS_ratio nearly as well as all, chosen greedily."""
         chosen: tuple[int, ...] = ()
-        bounds = {level: self._level(level) for level in range(len(SHARES))}
-        within = {level: bound.law.divergence(ratio) for level, bound in bounds.items() if bound}
+        within = {k: bound.law.divergence(ratio) for k in range(len(SHARES)) if (bound := self._level(k))}
         rest = set(within)
         while rest and len(chosen) < _FEW:
             longer = [(*chosen, level) for level in sorted(rest)]
@@ -233,8 +232,10 @@ class TargetLevels:
         # The others' three-point pairs, by weight and rate.
         lines, at = np.unique(np.stack([weights, self.rates], axis=1)[bounded], axis=0, return_inverse=True)
         users = np.bincount(at.ravel(), weights=(self.counts * copies)[bounded])
-        each = zip(lines.tolist(), users, strict=True)
-        pairs = [Pair.three_point(threshold, weight, rate, int(count)) for (weight, rate), count in each]
+        pairs = [
+            Pair.three_point(threshold, weight, rate, int(count))
+            for (weight, rate), count in zip(lines.tolist(), users, strict=True)
+        ]
         return LevelBound(leak, always, stray, product(pairs))
 
 
