@@ -48,6 +48,7 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
+        """The counts by cell that make the density, given the cell of each example (n, d): here the exact counts."""
         table = CellTable.of(cells)
         return CellCounts(table, np.bincount(table.find(cells)).astype(np.float64))
 
@@ -108,6 +109,7 @@ class PCDE(HistogramDensity):
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
+        """The noisy counts that reach the threshold, by cell, given the cell of each example (n, d)."""
         self.delta_, self.num_rows_ = default_delta(self.delta, len(cells)), len(cells)
         return CellCounts.noisy(cells, self.epsilon, self.delta_, self.random_state)
 

@@ -134,6 +134,8 @@ class PrivacyBound:
 def common_observer(observers: Iterable[str]) -> str:
     """The strongest observer who sees no more than each of the given ones, so that all their bounds hold for her.
 
+    observers: names of `OBSERVERS`, at least one; any other name can be compared with itself alone.
+
     Raises:
         ValueError: there is none, as for the learner and a peer, who does not see the release.
     """

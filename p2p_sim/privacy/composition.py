@@ -111,7 +111,7 @@ class Composition(Accountant):
 
     @property
     def untold(self) -> float:
-        """Upper bound of the probability that some release has an infinite privacy loss in its `LossLaw`."""
+        """Upper bound of the probability that some release has an infinite privacy loss, and so gives a label away."""
         return math.fsum(
             count * loss_law(release).infinite for release, count in zip(self.releases, self.times, strict=True)
         )
@@ -161,7 +161,11 @@ class Composition(Accountant):
         )
 
     def _attained(self, delta: float) -> float:
-        """A lower bound of ε at δ, from the releases that have an `attained_pair` for the composition's observer."""
+        """A lower bound of ε at δ of all releases together; 0 if none is known.
+
+        It uses the releases whose accountants have a method `attained_pair`, and whose bounds are about labels and the
+        composition's own observer.
+        """
         each = [
             (getattr(release, "attained_pair", lambda: None)(), count)
             for release, count, bound in zip(self.releases, self.times, self._bounds, strict=True)
@@ -226,7 +230,10 @@ class Composition(Accountant):
 
     @cached_property
     def _step(self) -> float:
-        """Width of the bins: 1/`_BINS_OF_ONE` of the smallest `LossLaw.top`, or more if bins would be too many."""
+        """Width of the bins of the privacy loss: a small share of the least maximum that a release's finite loss has.
+
+        The width is larger where there would be more than `_BINS_OF_ALL` bins.
+        """
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
             # the sum of `count` losses reaches to 12 standard deviations above its mean, or to its maximum

@@ -46,20 +46,26 @@ def pld(model: Accountant, interval: float | None = None) -> PrivacyLossDistribu
 
 @plain_arguments
 def tradeoff(model: Accountant, type_one: Sequence[float] | Floats) -> Floats:
-    """Certified lower bounds of the type II error of any test, at given type I errors in [0, 1]: `LossLaw.tradeoff`."""
+    """Certified lower bounds of the type II error of any test that tells two neighbouring data sets apart.
+
+    type_one: the tests' type I errors, each in [0, 1]; the result has one bound for each.
+    """
     return loss_law(model).tradeoff(type_one)
 
 
 @plain_arguments
 def renyi(model: Accountant, order: float) -> float:
-    """Certified Rényi ε of an order above 1: `LossLaw.renyi`."""
+    """Certified ε of Rényi differential privacy of an order above 1; infinite if the privacy loss may be infinite."""
     own: Callable[[float], float] | None = getattr(model, "renyi", None)
     return own(order) if own else loss_law(model).renyi(order)
 
 
 @plain_arguments
 def gdp(model: Accountant, beside: float = 0.0) -> float:
-    """Certified μ of Gaussian differential privacy, up to an additional failure probability `beside`: `LossLaw.gdp`."""
+    """Certified μ: at every ε, δ(ε) is at most that of a μ-GDP (Gaussian) mechanism plus the probability `beside`.
+
+    It is infinite if no μ is found.
+    """
     own: Callable[[float], float] | None = getattr(model, "gdp", None)
     return own(beside) if own else loss_law(model).gdp(beside)
 

@@ -126,7 +126,7 @@ def compared_peers(
     """Calibrate each number of peers to the learner's (ε, δ) and compare their errors; this uses public values only.
 
     Args:
-        sizes: sizes of the clusters. numbers: numbers of peers, odd. sampling_rate, epsilon, delta: as in `calibrated`.
+        sizes: sizes of the clusters. numbers: numbers of peers, odd. sampling_rate: θ. epsilon, delta: the target.
         majority: share of a cluster's users who hold its commoner label, above 1/2 and at most 1.
 
     Raises:

@@ -59,6 +59,8 @@ def gain(question: "Question", advantage: float) -> str:
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
     """A warning if δ is at least a tenth of the probability of receiving the target's noisy label; else empty.
 
+    It is empty, too, for observers other than peers and coalitions, and where n = `cluster_size` or δ is None.
+
     requests: how many requests the observer makes, each to a uniform one of n users. At least one reaches the target
     with probability 1 - (1 - 1/n)^requests.
     """

@@ -89,7 +89,7 @@ def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> boo
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """The cluster of each accountant if all of them are `LabelExchange`, else an empty list."""
+    """The `ClusterExchange` of each accountant, in order, if all of them are `LabelExchange`; else an empty list."""
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
 

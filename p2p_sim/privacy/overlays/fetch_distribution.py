@@ -61,7 +61,10 @@ SAMPLE_ALONE = "sample-of-users"
 
 
 class BoundAndSample(NamedTuple):
-    """The bound for all users, and the largest of a sample; None if each user has her own bound or the bound is ε₀."""
+    """The bound for all users, and the largest bound of a sample of them.
+
+    sample: None if each user was bounded alone, or if the bound for all is ε₀.
+    """
 
     bound: PrivacyBound
     sample: PrivacyBound | None
@@ -120,7 +123,7 @@ class FetchDistribution(FlippedLabels):
         return Bracket(0.0, max((bounds.delta(epsilon) for bounds in chain(far, each)), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified upper bound on one user's δ(ε), which depends on who may fetch from her."""
+        """Certified upper bound on the δ(ε) of one user, given by her row; it depends on who may fetch from her."""
         check_epsilon(epsilon)
         return _bounds_of(self, user).delta(epsilon)
 
@@ -170,7 +173,7 @@ class FetchDistribution(FlippedLabels):
         )
 
     def _worst(self, each: Iterable[UserBound], delta: float) -> float:
-        """The largest ε(δ) among the given bounds; ε₀ where it is within 1% of ε₀."""
+        """The largest ε(δ) among the given users' bounds; ε₀ where it is within 1% of ε₀, and 0 if there are none."""
         worst, local = 0.0, self.pure_epsilon
         for bounds in each:
             if not bounds.holds(worst, delta):
@@ -186,7 +189,7 @@ class FetchDistribution(FlippedLabels):
         return (*network, *FETCH_CONDITIONS, *((PASSIVE,) if self._table.members.any() else ()))
 
     def user_epsilon(self, user: int, delta: float) -> float:
-        """Certified ε(δ) of one user, at most ε₀."""
+        """Certified ε(δ) of one user, given by her row in the table; at most ε₀."""
         check_delta(delta)
         return _bounds_of(self, user).epsilon(delta)
 
@@ -239,8 +242,9 @@ class FetchDistribution(FlippedLabels):
 
     @cached_property
     def _tails(self) -> Tails:
-        """Bounds on the probability that a user's p_i is below a level τ.
+        """Bounds on the probability that p_i is below a level τ, for each user i and each τ.
 
+        p_i is the probability that i's submission is 1 if the target's noisy bit is 0, given all other noisy bits.
         Bits that members fetched count as revealed: at worst the bits with the largest entries of the row.
         """
         table = self._table
@@ -253,6 +257,7 @@ class FetchDistribution(FlippedLabels):
         return MovingTargets(self._table, self._alike)
 
     def _build(self, target: int) -> UserBound:
+        """The bounds of one user's δ(ε); raises a ValueError if she is a member of the coalition."""
         table = self._table
         if table.members[target]:
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
@@ -276,11 +281,13 @@ class FetchDistribution(FlippedLabels):
         return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
 
     def _levels(self, users: Ints, weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
-        """The three-point pairs of a target's fetchers, in groups of users who have one and the same row.
+        """The bounds of one target by the three-point pairs of her fetchers, whose rows are those of the table.
+
+        Fetchers come in groups, in each of which all users have one and the same row.
 
         Args:
-            users: (G,), one user of each group. weights: (G,), W of such a user and the target.
-            counts: (G,), how many users the group has. copies: (G,), how many such groups there are.
+            users: (G,), one user of each group. weights: (G,), the probability that she fetches from the target.
+            counts: (G,), how many users the group has. copies: (G,), how many such groups, with rows of their own.
         """
         tails = self._tails.lacking(users, weights) if self.flip_prob >= LEAST_FLIP else None
         return TargetLevels(
@@ -288,7 +295,11 @@ class FetchDistribution(FlippedLabels):
         )
 
     def _bounds_by_kind(self, users: Ints) -> Iterator[UserBound]:
-        """Bounds whose largest holds for all of these users: one for each group of `OverlayTable.kinds`."""
+        """Bounds of which the largest holds for each of the given users, (u,).
+
+        There is one for each group of users with equal fetchers (`OverlayTable.kinds`). It is only that of the noise on
+        a label if some user's bit is public, if there is no grouping, or if there are more than `MOST_KINDS` groups.
+        """
         kinds = self._table.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
             yield UserBound(self.flip_prob, 1.0, ())
@@ -305,7 +316,7 @@ class FetchDistribution(FlippedLabels):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of one user, built when first needed; those of the last few users are cached.
+    """The bounds of one user's δ(ε), given by her row, built when first needed; those of the last few are cached.
 
     The table does not store them: they refer to the table, and such a cycle would delay the freeing of many tables.
     """

@@ -64,7 +64,7 @@ _USUAL = 8.0
 
 @dataclass(frozen=True)
 class KnownOnes:
-    """Step 1: a range of |C|, from `least` on. H = `hidden` bits remain hidden; up to `most` may be known to be 1."""
+    """Step 1: data sets with at least `least` and at most `most` noisy bits known to be 1; H = `hidden` stay hidden."""
 
     least: int
     most: int
@@ -113,7 +113,7 @@ class DenseTable:
 
     @cached_property
     def known_ones(self) -> list[KnownOnes]:
-        """Step 1: ascending ranges c..c' of |C|, together 0..N/2; each leaves H = N - c' - `revealed` bits hidden."""
+        """Step 1: ascending ranges of how many bits are known to be 1, together 0..N/2; none if no bit stays hidden."""
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
             return []
@@ -125,10 +125,11 @@ class DenseTable:
     def strays(self, exponent: float) -> float:
         """Step 3: what all strays together add to a divergence, 2e^-L Σ_i θ_i max_j W_ij, for L = `exponent`.
 
-        p_i, p_i + W_iv and p_i + W_iv - W_iJ differ by at most max_j W_ij. With that probability, times θ_i, a stray
-        counts as showing the law; else she shows the same under all laws. This adds the probability of the former under
-        the first law of HS_r, without a factor r. Under Q1 it is as under Q0, since each set of x users is equally
-        likely, and E[1 - M + S] <= 1. If the entries of each row are equal, p_i is in its band for sure: 0.
+        A user is a stray, whose p_i is outside her band, with probability at most 2e^-L. p_i, p_i + W_iv and p_i + W_iv
+        - W_iJ differ by at most max_j W_ij. With that probability, times θ_i, a stray counts as showing the law; else
+        she shows the same under all laws. This adds the probability of the former under the first law of HS_r, without
+        a factor r. Under Q1 it is as under Q0, since each set of x users is equally likely, and E[1 - M + S] <= 1. If
+        the entries of each row are equal, p_i is in its band for sure: 0.
         """
         return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
@@ -165,7 +166,7 @@ class DenseTable:
         return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
 
     def _deviation(self, hidden: int, ones: Ints, exponent: float) -> Floats:
-        """t, (R, K), for each row and each x of `ones`, with H = `hidden` and L = `exponent`.
+        """t, how far bands reach beyond means, (R, K), for each row and each x of `ones`; H = `hidden`, L = `exponent`.
 
         The sum of x entries drawn without replacement exceeds its mean by more than t with probability e^-L at most.
         t is the lesser of Hoeffding's range · sqrt(x L/2) and Bernstein's a + sqrt(a² + 2 L x variance), with
@@ -248,12 +249,12 @@ class MovedLaw:
         return float(self.bands.law @ np.minimum(np.concatenate(parts), most * (1.0 + 1e-12)))
 
     def proportional_chances(self) -> Floats:
-        """M(x) = z (H-x) / (H (1-α)), z = `moved_share`, (K,): every x lets a hidden 0 be shown as 1 equally often."""
+        """M(x) = z (H-x)/(H (1-α)), z = `moved_share`, (K,): every x lets a hidden 0 be shown as 1 equally often."""
         x, hidden = self.bands.ones, self.known_ones.hidden
         return np.asarray(np.minimum(self.moved_share * (hidden - x) / (hidden * (1.0 - self.flip_prob)), 1.0))
 
     def best_chances(self, ratio: float, up: bool) -> Floats:
-        """M(x) for each x, (K,), with nearly the least divergence at this ratio; found once for similar ratios."""
+        """M(x) for each x of `bands.ones`, (K,), with nearly the least `divergence`; found once for similar ratios."""
         power = round(_SIMILAR_RATIOS * math.log(max(math.log(ratio), 1e-9)))
         return self._optimise(math.exp(math.exp(power / _SIMILAR_RATIOS)), up)
 
@@ -315,7 +316,7 @@ class MovedBit:
         return bound if bound <= enough else min(bound, factor * law.divergence(law.best_chances(ratio, up), ratio, up))
 
     def missed(self, ratio: float) -> float:
-        """What values x outside their window, and offsets that count as 0, add to a divergence in either direction.
+        """What is left out of `divergence`, in either direction: values x outside their window, and tiny offsets.
 
         X is outside with probability at most 2 tails, and the window's last value has at most 1. So with M = 0 outside,
         x is outside with at most 2 tails under Q0, 3 under Q1; 8 are charged. Offsets change Q1 by `neglected` in total

@@ -57,7 +57,10 @@ _LEAST, _MOST = 1e-200, 1e100
 
 @dataclass(frozen=True, eq=False)
 class SlotLaws:
-    """The laws of Λ_main and Λ_side under Q0; they bound every p_i of one band."""
+    """The laws under Q0 of the likelihood ratios Λ_main of all main slots and Λ_side of all side slots.
+
+    They bound what is seen whatever p_i, in one band, each user's submission has.
+    """
 
     main: ShiftLaw
     side: ShiftLaw
@@ -79,14 +82,14 @@ class SlotLaws:
         return probabilities, ratios / float(probabilities @ ratios)
 
     def divergence(self, stay: Floats, moved_density: Floats, ratio: float, *, up: bool, rough: bool = False) -> Floats:
-        """HS_ratio(Q1 || Q0) if up, else HS_ratio(Q0 || Q1), where Q1 is Q0 times stay · Λ_main + S · Λ_side.
+        """The hockey-stick divergence of Q1 from Q0 if `up`, else of Q0 from Q1; Q1 is Q0 · (stay Λ_main + S Λ_side).
 
         The side law's probabilities have errors of some 1e-11, by rounding alone: its bands are wide, or their p are
         exact. Moving the side ratios by 1e-8 charges this, and the main law's `SLACK` charges its own errors.
 
         Args:
-            stay, moved_density: 1-M and S, of one shape, that of the result.
-            rough: whether `rough` replaces the side law.
+            stay, moved_density: 1-M and S, of one shape, that of the result: one entry for each case.
+            ratio: r of HS_r. rough: whether three ratios replace the side law, for speed; then it is no bound.
         """
         probabilities, ratios = self.rough if rough else (self.side.law, self.side.ratios)
         if up:
@@ -126,7 +129,7 @@ class Slots:
     columns: Ints
 
     def laws(self, low: float, high: float) -> SlotLaws:
-        """Λ_main and Λ_side for p_i in [low, high]: by the plan, else with larger κ, or else by `_shown`."""
+        """The laws of the slots for p_i in [low, high]: by the plan, else with a larger κ, or else by `_shown`."""
         plan = self.plan
         if not plan.has_side_slots:
             return SlotLaws(self._main(low, high, kappa=plan.kappa, wide=plan.wide), NOTHING_SEEN)
@@ -154,8 +157,9 @@ class Slots:
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
     def _slot_bands(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
-        """The low end of the main slots' band (negative if the plan does not fit), and the side slots' high end.
+        """The bands of the slots' p if p_i is in [low, high]: the main slots' low end, and the side slots' high end.
 
+        The former is negative if the plan does not fit. All other ends are `low` and `high`.
         The slots' p need only have the mean p: (1-2κ) p_main + κ (p_first + p_second) = p, for every p in [low, high].
 
         Below: a side slot with a shift of -u/κ needs at least u/κ. It has p, or u/κ if that is more; the main slot has
@@ -210,7 +214,7 @@ class Slots:
 
     @remembered
     def _shifts(self, narrow_share: float, wide_share: float) -> list[Shift]:
-        """The pairs of the main slots of the target's fetchers, each with the band [0, 1].
+        """The pairs of the main slots of the target's fetchers, in groups, each with the band [0, 1]; a count may be 0.
 
         1-2κ is `narrow_share` for users with narrow side slots, and `wide_share` for users with wide ones. Weights are
         rounded up to `_WEIGHTS` values. Who has wide side slots is not known: the largest weight is charged for each
@@ -219,7 +223,6 @@ class Slots:
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
         wide = min(self.plan.wide_users, weights.size)
-        # a count of 0 shows nothing
         shifts = [Shift(_seen_alone(float(rates.max()), wide_share), 0.0, 1.0, float(weights[-1]) / wide_share, wide)]
         if np.ptp(rates) == 0.0:  # with equal rates, the other users have at most the F - wide largest weights
             weights, rates = weights[wide:], rates[wide:]

@@ -44,7 +44,9 @@ class LargestDivergence(NamedTuple):
 
 @dataclass(eq=False)
 class MovedBitSearch:
-    """HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
+    """Bounds of HS_r of what is seen of a target's bit, at each r: the least over L of the bounds of `MovedBit`.
+
+    HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
 
     level: the index in `_EXPONENTS` of the L that is tried first: that of the least bound at the last ratio, or the
     index before it.
@@ -101,7 +103,10 @@ class MovedBitSearch:
         return min(1.0, bound)
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
-        """missed + max over `cases` of the divergence, for that level's L; ends at the first that exceeds the limit."""
+        """missed + the largest divergence of all `cases`, for one L; ends at the first case that exceeds the limit.
+
+        level: the index of L in `_EXPONENTS`. limit: None: all cases are tried.
+        """
         worst, missed = 0.0, self.bound.missed(ratio)
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
         for case in self.cases:
@@ -123,11 +128,12 @@ class MovingTargets:
     alike: Ints
 
     def of(self, target: int) -> MovedBitSearch | None:
-        """The bound for all targets of the given target's class; None if there is none."""
+        """The bound for all targets of the given target's class, the same object for all; None if there is none."""
         return None if self._dense is None else self._of_class(int(self._classes[target]))
 
     @remembered
     def _of_class(self, number: int) -> MovedBitSearch | None:
+        """The bound for all targets of a class, given by its number in `_classes`; None if there is none."""
         targets = np.flatnonzero((self.alike == np.arange(len(self.alike))) & (self._classes == number))
         if targets.size == 1:
             users, weights = self.table.fetchers(int(targets[0]))

@@ -142,6 +142,7 @@ class OverlayTable:
     def alike(self, near: int) -> Ints:
         """For each user as a target, the number of one user with the same bound, (n,); -1 for members.
 
+        near: the largest number of fetchers of a target for which `sparse_neighbourhood` is used.
         Three-point pairs and the bound by a moved bit depend on the fetchers' rows and weights alone. So does the bound
         by `sparse_neighbourhood`, used for up to `near` fetchers, if all users have one row.
         """

@@ -117,7 +117,7 @@ class UniformSources(FlippedLabels):
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
     def _holds(self, epsilon: float, delta: float) -> bool:
-        """Whether δ(ε) is certified to be at most `delta`; quick in clear cases."""
+        """Whether (ε, `delta`) is certified where there are members; quick in clear cases."""
         direct = local_delta(self.flip_prob, epsilon).upper
         spare = delta * (1.0 - 2.0**-48) - self._met * direct
         if spare <= 0.0:
@@ -134,12 +134,12 @@ class UniformSources(FlippedLabels):
 
     @property
     def _met(self) -> float:
-        """The probability 1 - (1 - 1/S)^(c R) that some member fetched the target's bit."""
+        """The probability 1 - (1 - 1/S)^(c R) that one of c members, with R labels each, fetched the target's bit."""
         return some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:
-        """The probability 1 - (1 - 1/S)^t that some submission is the target's bit, rounded up."""
+        """The probability 1 - (1 - 1/S)^t that one of t submissions is the target's bit, of S sources; rounded up."""
         return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
 
 
@@ -219,7 +219,10 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """The bounds at each level τ for groups of submitters, (G, 3) as `_grouped` returns; no level if α < 1e-100."""
+    """The bounds at several levels τ for groups of submitters; no level if α < 1e-100.
+
+    groups: (G, 3): each group's cap, its known mass, and how many submitters it has.
+    """
     caps, mass, counts = groups.T
     others = 1.0 - caps - mass
     bounds = []
@@ -244,6 +247,9 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
 
 
 def _exposure(caps: Floats, counts: Floats) -> float:
-    """The probability that some submitter submits the target's bit, rounded up."""
+    """The probability that some submitter submits the target's bit, rounded up.
+
+    caps, counts: (G,), the probability for each submitter of a group, and how many there are.
+    """
     with np.errstate(divide="ignore"):
         return -math.expm1(float(counts @ np.log1p(-caps))) * (1.0 + 1e-12)
