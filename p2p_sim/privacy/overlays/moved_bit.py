@@ -302,7 +302,7 @@ class MovedBit:
     slots: Slots
 
     def divergence(self, ratio: float, known_ones: int, exponent: float, *, up: bool, enough: float = 0.0) -> float:
-        """Upper bound of HS_ratio between Q1 and Q0 if nobody strays: (N+1)/H · Σ_x Pr[X = x] · HS_ratio given X = x.
+        """Upper bound of HS_ratio of Q1 and Q0 if nobody strays: (N+1)/H · Σ_x Pr[X = x] · HS_ratio given X = x.
 
         The factor (step 4) is 1 without side slots. M is first `proportional_chances`; if this bound exceeds `enough`,
         `best_chances` is tried too.

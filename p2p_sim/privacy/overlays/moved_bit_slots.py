@@ -145,14 +145,17 @@ class Slots:
         return self._shown(low, high)
 
     def _side(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw | None:
-        """The law of Λ_side = Λ_first Λ_second, averaged over J, for p in [low, high]; None if p + shift > 1 occurs."""
+        """The law of Λ_side, that of both side slots of all users, for p in [low, high]; None if p + shift > 1 occurs.
+
+        It is that of Λ_first Λ_second, averaged over the user J whose bit may be moved.
+        """
         low, high = _lowered(low, _LADDER[0]), 1.0 - _lowered(1.0 - high, _LADDER[1])
         first, second = self._first(plan, low, high), self.offsets.average(plan, low, high)
         return first.times(second) if first.law.any() and second.law.any() else None
 
     @remembered
     def _first(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of Λ_first for p in [low, high]."""
+        """The law of the likelihood ratio Λ_first of all users' first side slots, for p in [low, high]."""
         counts = self.offsets.bins(plan.limit).counts[:, :, self.columns].max(axis=2)
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
@@ -199,7 +202,7 @@ class Slots:
         return SlotLaws(self._main(main_low, main_high, kappa=self.plan.limit, wide=largest), side)
 
     def _main(self, low: float, high: float, kappa: float, wide: float) -> ShiftLaw:
-        """The law of Λ_main, the product of the pairs (p, p + W_iv/(1-2κ)), p in [low, high].
+        """The law of the likelihood ratio Λ_main of all main slots: pairs (p, p + W_iv/(1-2κ)), p in [low, high].
 
         Each is seen with probability θ_i (1-2κ)/(1-2θ_i κ). A larger shift d may be charged. Then p <= 1-d is enough:
         the pair of p = 1-d gives that of any larger p as a post-processing.

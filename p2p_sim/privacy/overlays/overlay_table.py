@@ -85,7 +85,7 @@ class OverlayTable:
 
     @cached_property
     def columns(self) -> "scipy.sparse.csc_array":
-        """W by columns."""
+        """The fetch probabilities stored by columns: column j holds who may fetch from user j."""
         return scipy.sparse.csc_array(self.rows)
 
     @cached_property
@@ -120,7 +120,7 @@ class OverlayTable:
 
     @cached_property
     def same(self) -> Ints:
-        """For each user, one with the same row, (n,); where `used`, also with the same rate and entry of `members`."""
+        """For each user, one with the same row, (n,); if hers are `used`, also of the same rate and membership."""
         leader = self._equal_rows.copy()
         # only users with equal rows must be split further, by rate and membership
         shared = np.flatnonzero(self.used & (np.bincount(leader, minlength=len(leader))[leader] > 1))
