@@ -66,7 +66,7 @@ class HistogramClassifier(CellClassifier):
         return self._votes(self.partition_.cells(check_points(X, self.n_features_in_)))
 
     def _votes(self, cells: Ints) -> Floats:
-        """The votes (n,) of the cells (n, k)."""
+        """The votes (n,) of the cells (n, k): the sum of y_i - 1/2 over a cell's examples; 0 for empty cells."""
         return self.table_.look_up(self.votes_, cells)
 
     def _share(self, points: Floats) -> Floats:

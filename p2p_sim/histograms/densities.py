@@ -48,6 +48,7 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
+        """The counts by cell that make the density, given the cell of each example (n, d): here the exact counts."""
         table = CellTable.of(cells)
         return CellCounts(table, np.bincount(table.find(cells)).astype(np.float64))
 
@@ -73,8 +74,7 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "sample: no cell passed the threshold, so there is no density; use more rows or a larger ε"
             )
         cell = rng.choice(len(self.masses_), count, p=self.masses_ / self.masses_.sum())
-        corner = self.coordinates_[cell] + rng.random((count, self.n_features_in_))
-        return np.asarray(corner * self.cubes_.side)
+        return (self.coordinates_[cell] + rng.random((count, self.n_features_in_))) * self.cubes_.side
 
 
 @dataclass(eq=False, repr=False)
@@ -102,11 +102,14 @@ class PCDE(HistogramDensity):
         """
         super().fit(X)
         if not len(self.masses_):
-            message = f"no cell of {self.num_rows_} rows passed the threshold: the estimated density is 0 everywhere"
-            warnings.warn(message, stacklevel=2)  # at the line that called `fit`
+            warnings.warn(
+                f"no cell of {self.num_rows_} rows passed the threshold: the estimated density is 0 everywhere",
+                stacklevel=2,  # at the line that called `fit`
+            )
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
+        """The noisy counts that reach the threshold, by cell, given the cell of each example (n, d)."""
         self.delta_, self.num_rows_ = default_delta(self.delta, len(cells)), len(cells)
         return CellCounts.noisy(cells, self.epsilon, self.delta_, self.random_state)
 

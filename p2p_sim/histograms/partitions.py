@@ -47,8 +47,10 @@ class Cubes:
         """Integer coordinates (n, d) of the cube that holds each of the points (n, d)."""
         if self.unit_cube and points.size and (points.min() < 0.0 or points.max() > 1.0):
             outside = int(np.sum(np.any((points < 0.0) | (points > 1.0), axis=1)))
-            message = f"{outside} of {len(points)} points lie outside [0, 1]^{points.shape[1]}: moved to its boundary"
-            warnings.warn(message, stacklevel=4)
+            warnings.warn(
+                f"{outside} of {len(points)} points lie outside [0, 1]^{points.shape[1]}: moved to its boundary",
+                stacklevel=4,
+            )
             points = np.clip(points, 0.0, 1.0)
         scaled = (points - self.offset) / self.side
         np.clip(np.floor(scaled, out=scaled), -FARTHEST, FARTHEST if not self.unit_cube else self.per_axis - 1, scaled)
@@ -149,11 +151,11 @@ def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
     """Warn if the unit cube, with `per_axis` cubes along each axis, has more cubes than there are rows."""
     cells = float(per_axis) ** dimensions
     if cells > rows:
-        message = (
+        warnings.warn(
             f"n = {rows} rows in d = {dimensions} dimensions: {cells:.3g} cells, most of them empty; "
-            "an empty cell answers by its noise alone, which is a fair coin"
+            "an empty cell answers by its noise alone, which is a fair coin",
+            stacklevel=3,
         )
-        warnings.warn(message, stacklevel=3)
 
 
 class Level(NamedTuple):
@@ -231,8 +233,8 @@ class CellNoise:
 
     def at(self, cells: Ints) -> Floats:
         """The noise (n,) of each of the cells (n, k), the same at every call."""
-        uniform = Streams(self.seed, 0).uniforms(f"histogram {self.purpose}").at(addresses(cells))
-        centred = uniform - (0.5 - 2.0**-54)  # never 1/2 from 0, where the noise is infinite
+        # a uniform number less 1/2, and never 1/2 from 0, where the noise is infinite
+        centred = Streams(self.seed, 0).uniforms(f"histogram {self.purpose}").at(addresses(cells)) - (0.5 - 2.0**-54)
         return np.asarray(-self.scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 
 

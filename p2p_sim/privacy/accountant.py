@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from p2p_sim.privacy.bound import Bracket, PlainNumbers, PrivacyBound, check_delta
 from p2p_sim.privacy.dominating_law import TAIL
-from p2p_sim.privacy.randomized_response import crossing
+from p2p_sim.privacy.randomized_response import crossing, local_epsilon
 from p2p_sim.privacy.where_bounds_hold import UNLISTED, Requirements
 
 _PRECISION = 1e-9
@@ -84,3 +84,15 @@ class Accountant(PlainNumbers, ABC):
         """Whether (ε, δ) is certified to hold; an (ε, δ) that is not certified may hold, too."""
         check_delta(delta)
         return self.certified_delta(epsilon) <= delta
+
+
+class FlippedLabels(Accountant):
+    """Base of accountants of what an observer sees of labels of two classes, each flipped once with probability α."""
+
+    flip_prob: float
+    """α in [0, 1/2]."""
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀ of the noisy label: whatever else an observer sees, she learns no more than from the label itself."""
+        return local_epsilon(self.flip_prob)

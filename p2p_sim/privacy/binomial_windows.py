@@ -84,24 +84,24 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     product is near one. If they overflow nevertheless, they start at the mode and go up by min(1, R), down by
     min(1, 1/R).
 
-    Let K be the number of rows. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each step of a
-    product adds u. Before normalisation an entry is off by at most 6u(K-1), the sum by (K-1)u more. Together that is
-    (13K - 12)u < (K + 1) `VALUE_ERROR`. Products fall away from the mode, and their sum is at least a half, so that
-    underflow adds at most 2K times the smallest positive number.
+    Let K be the number of rows, u = 2^-53. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each
+    step of a product adds u. Before normalisation an entry is off by at most 6u(K-1), the sum by (K-1)u more. Together
+    that is (13K - 12)u < (K + 1) `VALUE_ERROR`. Products fall away from the mode, and their sum is at least a half, so
+    that underflow adds at most 2K times the smallest positive number.
 
     The window must hold the mode of each column and nearly all of its mass. The values are too large by the share of
     the mass outside the window.
     """
     weights, sums = binomial_products(first, last, trials, odds)
-    weights /= sums
-    return weights
+    return np.divide(weights, sums, out=weights)
 
 
 def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> BinomialProducts:
-    """The columns of `binomial_columns` before normalisation, with their sums.
+    """Numbers proportional to Bin(k; trials, p) for k = first..last, one column for each of the odds, and their sums.
 
     Args:
-        first, last, trials, odds: as for `binomial_columns`.
+        first, last: both included. trials: one number, or one for each column.
+        odds: (columns,), p/(1-p), which may be 0 or infinite.
     """
     k = np.arange(first, last, dtype=np.float64)
     certain = np.isinf(odds)
@@ -135,7 +135,11 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
-    """The first product of each column: a power of two, at least 2^-900, that makes products at the mode about 1."""
+    """The number with which each column's products start, so that the product at the mode is about 1, (columns,).
+
+    It is a power of two, at least 2^-900. first: the least value k of the columns. trials: one number, or one for each
+    column. odds: (columns,), p/(1-p), finite.
+    """
     from scipy.special import gammaln
 
     # ln of Bin(mode)/Bin(first), by which the products rise; for odds of 0 the mode is `first`
@@ -149,8 +153,8 @@ def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
     """The binomial probabilities (values,) of k = first..last, a window with the mode and nearly all the mass.
 
-    Errors are as for `binomial_columns` if `probability` is exact. As 1-α is rounded, do not pass it: reverse the
-    probabilities for α instead.
+    Errors are as for `binomial_columns` if `probability` is exact. Do not pass 1-α, which is rounded: compute the
+    probabilities for α and reverse their order.
     """
     if probability in (0.0, 1.0):
         return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)
@@ -159,7 +163,7 @@ def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floa
 
 
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:
-    """rate · part / whole, rounded up (to at most 1) or down, for a bound of a δ that grows with this value."""
+    """rate · part / whole, rounded up (to at most 1) if `up`, else down, to bound a δ that grows with it."""
     exact = Fraction(rate) * part / whole
     nearest = float(exact)
     if up and nearest < exact:
@@ -168,9 +172,7 @@ def share_of(rate: float, part: int, whole: int, up: bool) -> float:
 
 
 def some(chance: float, trials: float) -> float:
-    """The probability 1 - (1-chance)^trials that at least one of `trials` independent events occurs.
-
-    chance: the probability of each event.
+    """The probability 1 - (1-c)^trials that at least one of `trials` independent events occurs, each with c = `chance`.
 
     Its relative error is below 2^-49: log1p and expm1 are off by an ulp or two, and d ln(1 - e^-x) / d ln x is at most
     one.
@@ -205,7 +207,7 @@ class SubmissionCounts:
     def of(
         trials: int, rate: float, sources: int, *, log_tail: float, log_delta: float, change: float = NARROW
     ) -> "SubmissionCounts":
-        """The blocks for t ~ Bin(trials, rate); within a block δ changes by a share of about `change`.
+        """Blocks of successive numbers of submissions t ~ Bin(trials, rate), within which δ given t changes little.
 
         Blocks are wider where t is improbable. Weights are rounded down for the lower sum and up for the upper sum.
 
@@ -214,7 +216,7 @@ class SubmissionCounts:
             sources: number of users whose labels can be submitted, which decides how fast δ changes with t.
             log_tail: ln of the probability that the window may leave out on each side; -inf: every t is a block.
             log_delta: ln of the δ of interest.
-            change: share by which δ may change within a block.
+            change: about the share by which δ may change within a block.
         """
         if rate == 1.0:
             return SubmissionCounts((trials,), np.ones(1), np.ones(1), 0.0, log_tail)
@@ -225,10 +227,8 @@ class SubmissionCounts:
         slope = max(-log_delta, 1.0) / (1.0 + mean / sources)
         narrow = 0.0 if math.isinf(log_tail) else change * mean / slope
         # width of a block whose end nearer the mean is t: it grows with the square of t's distance from the mean
-        t = np.arange(first, last + 1)
-        widths = np.maximum(1, (narrow * (1.0 + (t - mean) ** 2 / (4.0 * variance))).astype(np.int64))
-        if narrow <= 1e-3:
-            widths[:] = 1
+        growth = 1.0 + (np.arange(first, last + 1) - mean) ** 2 / (4.0 * variance)
+        widths = np.maximum(1, ((narrow if narrow > 1e-3 else 0.0) * growth).astype(np.int64))
         # first values of the blocks: from the mean up, then from the mean down
         middle = min(max(round(mean), first), last)
         starts, at = [], middle
@@ -259,8 +259,9 @@ class SubmissionCounts:
 
     @staticmethod
     def between(trials: int, least: float, most: float) -> "SubmissionCounts":
-        """Every t = 0..trials as a block, for any rate from `least` to `most`; δ must not decrease with the rate.
+        """Every number of submissions t = 0..trials as a block of its own, for any rate from `least` to `most`.
 
+        δ must not decrease with the rate, the probability with which each of the `trials` labels is submitted.
         The lower sum has the weights for the rate `least`, the upper sum the weights for the rate `most`.
         """
         low, high = (

@@ -20,6 +20,8 @@ from p2p_sim.privacy.conditions import CLAIMED, Condition
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
 """All observers for whom a figure is known."""
+RATED = ("learner", "coalition")
+"""Observers whose ε can depend on the sampling rate."""
 SEES_AT_MOST = {
     "learner": ("learner",),
     "learner-times": ("learner-times", "learner"),
@@ -126,12 +128,13 @@ class PrivacyBound:
             ("basis", self.basis),
             *([("given", self.conditional_on)] if self.conditional_on else []),
         ]
-        title = "Privacy statement" + "; it holds if" * bool(self.conditions)
-        return card(title, lines, map(str, self.conditions))
+        return card("Privacy statement" + "; it holds if" * bool(self.conditions), lines, map(str, self.conditions))
 
 
 def common_observer(observers: Iterable[str]) -> str:
     """The strongest observer who sees no more than each of the given ones, so that all their bounds hold for her.
+
+    observers: names of `OBSERVERS`, at least one; any other name can be compared with itself alone.
 
     Raises:
         ValueError: there is none, as for the learner and a peer, who does not see the release.
@@ -155,18 +158,15 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
         bounds: the statements, at least one, all of one δ and adjacency.
     """
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
-    conditions = dict.fromkeys(condition for bound in bounds for condition in bound.conditions)
-    networks = dict.fromkeys(bound.conditional_on for bound in bounds if bound.conditional_on)
-    lower = max(bound.epsilon_lower for bound in bounds)
     observer = common_observer(bound.observer for bound in bounds)
-    if any(bound.observer != observer for bound in bounds):
-        lower = 0.0  # a lower bound for a stronger observer is none for a weaker one
+    # a lower bound for a stronger observer is none for a weaker one
+    same_observer = all(bound.observer == observer for bound in bounds)
     return replace(
         worst,
         observer=observer,
-        epsilon_lower=lower,
-        conditions=tuple(conditions),
-        conditional_on=" and ".join(networks),
+        epsilon_lower=max(bound.epsilon_lower for bound in bounds) if same_observer else 0.0,
+        conditions=tuple(dict.fromkeys(condition for bound in bounds for condition in bound.conditions)),
+        conditional_on=" and ".join(dict.fromkeys(b.conditional_on for b in bounds if b.conditional_on)),
     )
 
 

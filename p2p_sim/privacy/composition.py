@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
 
 from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.bound import (
@@ -28,11 +27,8 @@ from p2p_sim.privacy.bound import (
 from p2p_sim.privacy.composition_lower_end import composed_epsilon
 from p2p_sim.privacy.conditions import FRESH, WITHIN_ONE
 from p2p_sim.privacy.conversions import gdp, loss_law, pld, renyi
-from p2p_sim.privacy.dominating_law import library_of_plds
+from p2p_sim.privacy.dominating_law import PrivacyLossDistribution, library_of_plds
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
 FLOOR = 1e-14
 """Smallest δ at which ε is computed, for few releases: below it the rounding of convolutions is not small beside δ."""
@@ -115,7 +111,7 @@ class Composition(Accountant):
 
     @property
     def untold(self) -> float:
-        """Upper bound of the probability that some release has an infinite privacy loss in its `LossLaw`."""
+        """Upper bound of the probability that some release has an infinite privacy loss, and so gives a label away."""
         return math.fsum(
             count * loss_law(release).infinite for release, count in zip(self.releases, self.times, strict=True)
         )
@@ -123,10 +119,10 @@ class Composition(Accountant):
     @property
     def pure_epsilon(self) -> float:
         """The sum of the releases' pure ε, from which on δ is 0."""
-        total = math.fsum(count * each.pure_epsilon for each, count in zip(self.releases, self.times, strict=True))
-        return total * (1.0 + 2.0**-50)
+        each = zip(self.releases, self.times, strict=True)
+        return math.fsum(count * release.pure_epsilon for release, count in each) * (1.0 + 2.0**-50)
 
-    def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
+    def pld(self, interval: float | None = None) -> PrivacyLossDistribution:
         """The composed privacy loss distribution; values of δ below `least_delta` must not be relied on.
 
         interval: width of the bins of the privacy loss; default: fine enough for every release.
@@ -153,21 +149,23 @@ class Composition(Accountant):
         # ε at a δ that is smaller by the rounding of the masses and of the convolutions
         reduced = delta * (1.0 - _RELATIVE) - self._rounding
         upper = max(0.0, float(self.pld().get_epsilon_for_delta(reduced)))
-        lower = min(self._attained(delta), upper)
-        networks = dict.fromkeys(bound.conditional_on for bound in self._bounds if bound.conditional_on)
         return PrivacyBound(
-            lower,
+            min(self._attained(delta), upper),
             upper,
             delta,
             observer=self.observer,
             adjacency=self.adjacency,
             basis=BASIS,
             conditions=self.conditions,
-            conditional_on=" and ".join(networks),
+            conditional_on=" and ".join(dict.fromkeys(b.conditional_on for b in self._bounds if b.conditional_on)),
         )
 
     def _attained(self, delta: float) -> float:
-        """A lower bound of ε at δ, from the releases that have an `attained_pair` for the composition's observer."""
+        """A lower bound of ε at δ of all releases together; 0 if none is known.
+
+        It uses the releases whose accountants have a method `attained_pair`, and whose bounds are about labels and the
+        composition's own observer.
+        """
         each = [
             (getattr(release, "attained_pair", lambda: None)(), count)
             for release, count, bound in zip(self.releases, self.times, self._bounds, strict=True)
@@ -232,7 +230,10 @@ class Composition(Accountant):
 
     @cached_property
     def _step(self) -> float:
-        """Width of the bins: 1/`_BINS_OF_ONE` of the smallest `LossLaw.top`, or more if bins would be too many."""
+        """Width of the bins of the privacy loss: a small share of the least maximum that a release's finite loss has.
+
+        The width is larger where there would be more than `_BINS_OF_ALL` bins.
+        """
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
             # the sum of `count` losses reaches to 12 standard deviations above its mean, or to its maximum
@@ -243,7 +244,7 @@ class Composition(Accountant):
 
 
 @lru_cache(maxsize=32)
-def _composed(composition: Composition, step: float) -> "PrivacyLossDistribution":
+def _composed(composition: Composition, step: float) -> PrivacyLossDistribution:
     """The privacy loss distribution of all releases together, with bins of width `step`."""
     whole: PrivacyLossDistribution = library_of_plds().identity(step)
     for release, count in zip(composition.releases, composition.times, strict=True):

@@ -63,7 +63,7 @@ class ScoreLaw(NamedTuple):
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
     """A lower bound of ε at δ from the best event "sum of scores >= s", as evidence of label 0, or of 1 if `swapped`.
 
-    pairs, times: as in `composed_epsilon`.
+    pairs: the laws of each release. times: how often each is made, with fresh noise.
     """
     ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]
@@ -98,7 +98,10 @@ def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, 
 
 
 def _losses(p: Floats, q: Floats) -> Floats:
-    """ln p/q for each outcome, its score before rounding; 0 where an outcome has almost no probability."""
+    """ln p/q for each outcome, (v,), its score before rounding; 0 where p or q is 0.
+
+    p, q: (v,), the probabilities of the outcomes under the two laws.
+    """
     used = (p > 0.0) & (q > 0.0)
     return np.where(used, np.log(np.where(used, p, 1.0) / np.where(used, q, 1.0)), 0.0)
 
@@ -121,7 +124,7 @@ def _power(law: Floats, first: int, count: int) -> ScoreLaw:
 
 
 def _trim(law: Floats, first: int) -> ScoreLaw:
-    """A law of scores, given from `first` on, without improbable values at its ends."""
+    """The law with probabilities `law` of first, first + 1, ..., without the improbable values at its ends."""
     large = np.flatnonzero(law > _CUT)
     low, high = int(large[0]), int(large[-1]) + 1
     return ScoreLaw(law[low:high], first + low, float(law[:low].sum() + law[high:].sum()) + len(law) * 1e-300)

@@ -7,17 +7,11 @@ which may give a better figure, the function calls this method instead.
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
-
-import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.bound import plain_arguments
-from p2p_sim.privacy.dominating_law import LossLaw, between, nodes
-
-if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+from p2p_sim.privacy.dominating_law import LossLaw, PrivacyLossDistribution, between, nodes
 
 
 @lru_cache(maxsize=64)
@@ -36,7 +30,7 @@ def loss_law(model: Accountant) -> LossLaw:
 
 
 @plain_arguments
-def pld(model: Accountant, interval: float | None = None) -> "PrivacyLossDistribution":
+def pld(model: Accountant, interval: float | None = None) -> PrivacyLossDistribution:
     """The accountant's δ(ε) as dp-accounting's privacy loss distribution: pessimistic, the same in both directions.
 
     It may be composed with the distributions of mechanisms with independent noise, but not with a copy of itself that
@@ -51,26 +45,34 @@ def pld(model: Accountant, interval: float | None = None) -> "PrivacyLossDistrib
 
 
 @plain_arguments
-def tradeoff(model: Accountant, type_one: Sequence[float] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Certified lower bounds of the type II error of any test, at given type I errors in [0, 1]: `LossLaw.tradeoff`."""
+def tradeoff(model: Accountant, type_one: Sequence[float] | Floats) -> Floats:
+    """Certified lower bounds of the type II error of any test that tells two neighbouring data sets apart.
+
+    type_one: the tests' type I errors, each in [0, 1]; the result has one bound for each.
+    """
     return loss_law(model).tradeoff(type_one)
 
 
 @plain_arguments
 def renyi(model: Accountant, order: float) -> float:
-    """Certified Rényi ε of an order above 1: `LossLaw.renyi`."""
+    """Certified ε of Rényi differential privacy of an order above 1; infinite if the privacy loss may be infinite."""
     own: Callable[[float], float] | None = getattr(model, "renyi", None)
     return own(order) if own else loss_law(model).renyi(order)
 
 
 @plain_arguments
 def gdp(model: Accountant, beside: float = 0.0) -> float:
-    """Certified μ of Gaussian differential privacy, up to an additional failure probability `beside`: `LossLaw.gdp`."""
+    """Certified μ: at every ε, δ(ε) is at most that of a μ-GDP (Gaussian) mechanism plus the probability `beside`.
+
+    It is infinite if no μ is found.
+    """
     own: Callable[[float], float] | None = getattr(model, "gdp", None)
     return own(beside) if own else loss_law(model).gdp(beside)
 
 
 def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
     """The upper bound of δ(ε) by ε, for the given ε; it is 0 from the accountant's pure ε (`pure`) on."""
-    brackets = zip(epsilons, model.profile(epsilons), strict=True)
-    return {epsilon: 0.0 if epsilon >= pure else bracket.upper for epsilon, bracket in brackets}
+    return {
+        epsilon: 0.0 if epsilon >= pure else bracket.upper
+        for epsilon, bracket in zip(epsilons, model.profile(epsilons), strict=True)
+    }

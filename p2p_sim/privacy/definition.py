@@ -72,7 +72,10 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
 
 @lru_cache(maxsize=256)
 def _releases(n: int, num_classes: int, t: int) -> Floats:
-    """Pr[R | J], a table (noisy counts J, submitted counts R): Multinomial(R; t, J/n) for t submissions of n users."""
+    """The probability of each numbers R of submitted labels by class, given the numbers J of noisy labels by class.
+
+    A table (J, R) of Multinomial(R; t, J/n) for t submissions of n users; J and R in the order of `compositions`.
+    """
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
     released = np.array(compositions(t, num_classes), dtype=np.float64)
     ways = [float(math.factorial(t) // math.prod(map(math.factorial, r))) for r in compositions(t, num_classes)]
@@ -81,7 +84,7 @@ def _releases(n: int, num_classes: int, t: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats:
-    """Pr[J | y], the law of the noisy class counts J given the true class counts `labels`; J as in `compositions`.
+    """The law of the numbers J of noisy labels by class, given those of true labels, `labels`; J as in `compositions`.
 
     It is computed user by user, with an axis for each class but the last.
     """

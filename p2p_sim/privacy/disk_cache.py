@@ -66,10 +66,8 @@ def folder(named: str | None) -> Path | None:
 
     named: the value of the environment variable `P2P_SIM_CACHE`, None if it is not set.
     """
-    if named == OFF:
-        return None
     if named:
-        return Path(named)
+        return None if named == OFF else Path(named)
     try:
         from platformdirs import user_cache_path
     except ModuleNotFoundError:  # accountants need NumPy and SciPy only
@@ -171,5 +169,6 @@ def _file(directory: Path) -> Iterator[sqlite3.Connection]:
 def _own(path: Path) -> bool:
     """Whether only the user who runs this process can write to the file or folder."""
     state = path.stat()
-    mine = not hasattr(os, "getuid") or state.st_uid == os.getuid()
-    return mine and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (
+        not hasattr(os, "getuid") or state.st_uid == os.getuid()
+    )

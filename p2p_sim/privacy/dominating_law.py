@@ -26,7 +26,9 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats
 
 if TYPE_CHECKING:
-    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
+    from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution as PrivacyLossDistribution
+else:
+    PrivacyLossDistribution = Any  # accountants also work where dp-accounting is not installed
 
 NODES = 96
 """Number of ε above 0 at which δ is computed, denser towards 0."""
@@ -117,7 +119,7 @@ class LossLaw:
         above = self.losses > epsilon
         return self.infinite + float(self.masses[above] @ -np.expm1(epsilon - self.losses[above]))
 
-    def pld(self, interval: float | None = None) -> "PrivacyLossDistribution":
+    def pld(self, interval: float | None = None) -> PrivacyLossDistribution:
         """The law in dp-accounting's form, rounded pessimistically, to compose with laws of the same interval.
 
         Args:
@@ -139,7 +141,8 @@ class LossLaw:
     def tradeoff(self, type_one: Sequence[float] | Floats) -> Floats:
         """Certified lower bound on the type II error of any test of one data set against a neighbouring one.
 
-        Every (ε, δ) gives the lower bound max(0, 1-δ-e^ε a, e^-ε(1-δ-a)); the largest one comes from a vertex of F.
+        Every (ε, δ) gives the lower bound max(0, 1-δ-e^ε a, e^-ε(1-δ-a)) at the type I error a; the largest one comes
+        from ε = 0 or from one of `losses`.
 
         Args:
             type_one: type I errors a in [0, 1]; a perfectly private mechanism has the type II error 1 - a.
@@ -173,10 +176,10 @@ class LossLaw:
     def gdp(self, beside: float = 0.0) -> float:
         """Certified μ: at every ε the exact δ(ε) is at most the δ(ε) of a μ-GDP mechanism plus `beside`.
 
-        The δ(ε) of a Gaussian mechanism is convex in e^ε and lies above its tangents. The F of the module's
-        docstring is a line between neighbouring points. If the Gaussian tangent half-way between two points lies above
-        both, it lies above F between them. This is tested for all neighbouring points from 0 to where F falls below
-        `beside`; for ε < 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
+        Let F be the δ(ε) of this law, as a function of e^ε: a line between neighbouring losses. The δ(ε) of a Gaussian
+        mechanism is convex in e^ε and lies above its tangents. If the Gaussian tangent half-way between two points lies
+        above both, it lies above F between them. This is tested for all neighbouring points from 0 to where F falls
+        below `beside`; for ε < 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
             beside: probability, at least 0. At 0 the rarest losses alone decide on μ, which is then large.
@@ -222,23 +225,22 @@ class LossLaw:
 
 
 def nodes(top: float) -> list[float]:
-    """A grid of ε from 0 to `top` at which an accountant's δ is computed for a `LossLaw`."""
+    """The grid of ε from 0 to `top`, denser towards 0, at which an accountant's δ is computed for a `LossLaw`."""
     return [top * (i / NODES) ** 1.5 for i in range(NODES + 1)] if top > 0.0 else [0.0]
 
 
 def between(deltas: Mapping[float, float]) -> list[float]:
     """Further values of ε for the grid, three between neighbours where δ falls steeply; deltas: δ at each grid ε."""
-    grid = sorted(deltas)
-    steep = [(a, b) for a, b in itertools.pairwise(grid) if deltas[a] > _STEEP * deltas[b]]
+    steep = [(a, b) for a, b in itertools.pairwise(sorted(deltas)) if deltas[a] > _STEEP * deltas[b]]
     return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]
 
 
 def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> float:
-    """The mass of the loss law at the middle one of three points of F; the third may be None, after the last point.
+    """The mass of a loss law at the middle one of three points (ε, δ) of its δ(ε), which is linear in e^ε between them.
 
-    The mass is e^ε times the change of F's slope in e^ε at that point; after the last point the slope is 0.
+    The mass is e^ε times the change of the slope in e^ε at that point; after the last point the slope is 0.
 
-    at, upper: (k,) ε and δ of all points. points: indices of the three.
+    at, upper: (k,) ε and δ of all points. points: indices of the three; the third is None after the last point.
     """
     before, here, after = points
     falls = (upper[before] - upper[here]) / -math.expm1(at[before] - at[here])

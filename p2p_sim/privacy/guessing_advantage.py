@@ -75,8 +75,9 @@ def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
 def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
     """Bounds of the observer's largest advantage over all priors of K labels.
 
-    The module's first bound is at most (1-π_t) δ(0) with π_t >= 1/K. The second bound at the pure ε, where δ = 0, is
-    largest at π_t = 1/(1+e^(ε/2)), or at 1/K if this is larger. A uniform prior on two labels attains δ(0)/2.
+    Let π_t be the probability of the likeliest label. The advantage is at most (1-π_t) δ(0), and π_t >= 1/K. At the
+    pure ε, where δ = 0, it is at most π_t e^ε/(1-π_t+π_t e^ε) - π_t, which is largest at π_t = 1/(1+e^(ε/2)), or at 1/K
+    if this is larger. A uniform prior on two labels attains δ(0)/2.
 
     Args:
         model: the accountant. num_classes: K, at least 2.
@@ -148,9 +149,11 @@ def _posterior(top: float, epsilon: float) -> float:
 
 
 def _by_posterior(ranked: Floats, epsilons: Floats, deltas: Floats) -> Floats:
-    """The module's second bound of the advantage for K labels, (m,): the smallest over the given (ε, δ).
+    """An upper bound of the advantage for each of m users, (m,): the least over pairs (ε, δ) that hold for the view.
 
-    ranked: (m, K) priors of m users, largest first.
+    At each pair it is π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε), t the likeliest label.
+
+    ranked: (m, K), the priors π of K labels, largest first. epsilons, deltas: (p,) each; for p = 0 it is infinite.
     """
     best = np.full(len(ranked), np.inf)
     for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):

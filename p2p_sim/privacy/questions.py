@@ -30,9 +30,6 @@ from p2p_sim.privacy.rivals import MajorityCoalition
 from p2p_sim.privacy.stated_accountants import OnePoint
 from p2p_sim.privacy.where_bounds_hold import Situation, Stated
 
-RATED = ("learner", "coalition")
-"""Observers whose ε can depend on the sampling rate."""
-
 
 @dataclass(frozen=True)
 class Question:
@@ -144,16 +141,19 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     if epsilon is None:
         return completed(observer.epsilon(cast(float, delta)))
     bracket = observer.delta(epsilon)
-    bound = PrivacyBound(
-        epsilon,
-        epsilon,
-        bracket.upper,
-        observer=q.observer,
-        adjacency="label",
-        basis=bracket.worded(observer.basis),
-        conditions=observer.conditions,
+    return completed(
+        PrivacyBound(
+            epsilon,
+            epsilon,
+            bracket.upper,
+            observer=q.observer,
+            adjacency="label",
+            basis=bracket.worded(observer.basis),
+            conditions=observer.conditions,
+        ),
+        delta_lower=bracket.lower,
+        delta_upper=bracket.upper,
     )
-    return completed(bound, delta_lower=bracket.lower, delta_upper=bracket.upper)
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
@@ -196,11 +196,13 @@ def observer_of(q: Question) -> Accountant:
         InputError: the observer is unknown, or no figure is known for the combination of options.
     """
     if q.observer not in OBSERVERS:
-        hint = nearest(q.observer, OBSERVERS)
-        raise InputError(f"--observer {q.observer}: must be one of {', '.join(OBSERVERS)}{hint}")
-    if (q.members is None) == (q.observer == "coalition"):
-        needs = "--observer coalition: needs --members, the number of users in the coalition, at least 1"
-        raise InputError(needs if q.members is None else f"--members {q.members}: goes with --observer coalition")
+        raise InputError(
+            f"--observer {q.observer}: must be one of {', '.join(OBSERVERS)}{nearest(q.observer, OBSERVERS)}"
+        )
+    if q.members is None and q.observer == "coalition":
+        raise InputError("--observer coalition: needs --members, the number of users in the coalition, at least 1")
+    if q.members is not None and q.observer != "coalition":
+        raise InputError(f"--members {q.members}: goes with --observer coalition")
     peer_weights(q.peers)
     if q.observer == "eavesdropper" and (q.cluster_size is None or q.num_classes > 2):
         return Eavesdropper(q.flip_prob, q.num_classes)
@@ -228,8 +230,8 @@ def _of_classes_or_peers(q: Question, users: int) -> Accountant:
             f"--num-classes {q.num_classes}: the learner's ε is known for a single round; --observer eavesdropper "
             "has an ε for any number of rounds, which holds against the learner too"
         )
-    several = KaryExchange if q.peers == 1 else PluralityExchange
-    return several(users, q.flip_prob, q.sampling_rate, q.num_classes)
+    exchange = KaryExchange if q.peers == 1 else PluralityExchange
+    return exchange(users, q.flip_prob, q.sampling_rate, q.num_classes)
 
 
 def _of_labels(q: Question, users: int) -> Observer:

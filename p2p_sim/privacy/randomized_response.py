@@ -45,7 +45,7 @@ class Coefficients(NamedTuple):
 def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     """ε₀ = ln((1-α)(K-1)/α), rounded up: pure label differential privacy of K-ary randomised response.
 
-    e^ε₀ - 1 = (1 - αK/(K-1))(K-1)/α is off by 3u, its log1p therefore by 5u at most, and 8u are added.
+    With u = 2^-53, e^ε₀ - 1 = (1 - αK/(K-1))(K-1)/α is off by 3u, its log1p by 5u at most, and 8u are added.
 
     Args:
         flip_prob: α in [0, (K-1)/K], the probability that the noisy label differs from the true one.
@@ -61,8 +61,8 @@ def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     check_range("flip_prob", flip_prob, 0.0, (num_classes - 1) / num_classes)
     if flip_prob == 0.0:
         return math.inf
-    gap = hockey_stick_coefficients(flip_prob, 0.0, num_classes).lose  # it is g at ε = 0
-    excess = gap * (num_classes - 1) / flip_prob
+    # at ε = 0, `lose` is the g of `hockey_stick_coefficients`
+    excess = hockey_stick_coefficients(flip_prob, 0.0, num_classes).lose * (num_classes - 1) / flip_prob
     if math.isinf(excess):
         return (math.log(num_classes - 1) - math.log(flip_prob)) * (1.0 + 2.0**-50)
     return math.log1p(excess) * (1.0 + 2.0**-50)
@@ -77,16 +77,16 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
     >>> round(local_flip_prob(math.log(9.0)), 12)
     0.1
     """
-    largest = (num_classes - 1) / num_classes
     alpha = max((num_classes - 1) / (num_classes - 1 + math.exp(min(epsilon, OVERFLOW))), LEAST)
     while local_epsilon(alpha, num_classes) > epsilon:
-        alpha = min(alpha * (1.0 + 2.0**-50), largest)
+        alpha = min(alpha * (1.0 + 2.0**-50), (num_classes - 1) / num_classes)
     return alpha
 
 
 def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> Coefficients:
-    """The factors in P - e^ε P' = keep · A - lose · B for K-ary randomised response (`Coefficients`).
+    """The factors `keep` and `lose` in P - e^ε P' = keep · A - lose · B for K-ary randomised response.
 
+    P and P' are an observer's laws for two true labels of the target, A and B those for the same two noisy labels.
     keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where α' = α/(K-1) and g = 1-α-α'. With
     expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u of itself.
     keep is the middle of the interval of possible values and off by at most `relative_error`, lose by less than 8u.
@@ -130,8 +130,8 @@ def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Brack
 
 def outward(lower: float, upper: float) -> Bracket:
     """Two bounds as a bracket in [0, 1], each moved outwards by one rounding and the smallest positive number."""
-    down = max(0.0, lower * (1.0 - 2.0**-52) - SUBNORMAL)
-    return Bracket(down, min(1.0, upper * (1.0 + 2.0**-52) + SUBNORMAL))
+    down, up = lower * (1.0 - 2.0**-52) - SUBNORMAL, upper * (1.0 + 2.0**-52) + SUBNORMAL
+    return Bracket(max(0.0, down), min(1.0, up))
 
 
 def law_epsilon(law: Floats) -> float:
@@ -168,7 +168,7 @@ def law_delta(law: Floats, epsilon: float) -> float:
 def attained_epsilon(law: Floats, delta: float, top: float) -> float:
     """A lower bound of a local randomizer's ε at δ, by bisection on [0, top]: 0, or an ε at which δ does not hold.
 
-    law: as for `law_delta`.
+    law: (inputs, outputs) probabilities, rows that sum to one. top: the largest ε that may be returned.
     """
     low, high = 0.0, top
     for _ in range(50):
@@ -180,7 +180,7 @@ def attained_epsilon(law: Floats, delta: float, top: float) -> float:
 def drawn_from_rows(law: Floats, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
     """The outputs (n,) of a local randomizer for labels (n,), each drawn from the row of its label in the law.
 
-    law: as for `law_delta`. rng: gives one uniform number for each label.
+    law: (labels, outputs) probabilities, rows that sum to one. rng: gives one uniform number for each label.
     """
     ends = np.cumsum(law, axis=1)
     ends[:, -1] = 1.0
@@ -224,6 +224,10 @@ def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1
     """Two close ε in [0, ε₀] by bisection: `above` is true at the smaller and false at the larger one.
 
     Both are 0 if `above` is false at 0; both are infinite if ε₀ is infinite and `above` is true at 700.
+
+    Args:
+        above: false at ε₀. flip_prob, num_classes: α and K, for ε₀ of the noisy label.
+        precision: largest difference of the two ε, relative to the larger one.
     """
     low, high = crossing(above, local_epsilon(flip_prob, num_classes), precision)
     return Crossing(high if math.isinf(high) else low, high)
@@ -250,6 +254,8 @@ def bisect(above: Callable[[float], bool], low: float, high: float, precision: f
     """Two close values in [low, high] by bisection: `above` is true at the smaller and false at the larger one.
 
     `above` is not called at `low`, where it counts as true, nor at `high`, where it counts as false.
+
+    precision: largest difference of the two values, relative to the larger one.
     """
     while high - low > max(precision * high, SUBNORMAL):
         middle = 0.5 * (low + high)
@@ -301,12 +307,14 @@ def root(
 def bisect_twice(
     rough: Callable[[float], bool], curve: Callable[[float], float], limit: float, high: float, precision: float
 ) -> Crossing:
-    """`bisect` on an interval from 0 for "curve(x) > limit", with few calls of an expensive, decreasing function.
+    """Two close values in [0, high] by bisection, with few calls of an expensive, decreasing function `curve`.
+
+    The function is above the limit at the smaller and not above it at the larger one.
 
     Args:
         rough: a quick test; it is true wherever curve(x) > limit, and may be true elsewhere.
         curve, limit: the function, with values of at least 0, and a limit above 0.
-        high: counts as not above the limit. precision: as in `bisect`.
+        high: counts as not above the limit. precision: largest difference of the values, relative to the larger one.
     """
     # from the argument at which the rough test becomes false, down to an argument above the limit
     guess = bisect(rough, 0.0, high, 1e-3).below

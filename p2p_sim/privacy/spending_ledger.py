@@ -78,5 +78,4 @@ class ReleaseLedger:
 
     def shown_to(self, owner: int) -> set[int]:
         """The other organisations that have seen some release of an organisation."""
-        viewers = (release.seen_by for release in self._releases.values() if release.owner == owner)
-        return set().union(*viewers) - {owner}
+        return set().union(*(each.seen_by for each in self._releases.values() if each.owner == owner)) - {owner}

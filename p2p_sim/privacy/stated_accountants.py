@@ -83,8 +83,6 @@ class OnePoint(Accountant):
         """The upper bound of ε at δ that follows from the statement, infinite if δ is below the statement's δ."""
         check_delta(delta)
         top, more = self.stated.epsilon_upper, (delta - self.stated.delta) / (1.0 - self.stated.delta)
-        if more < 0.0:
-            return replace(self.stated, epsilon_lower=0.0, epsilon_upper=math.inf, delta=delta)
         share = more * (1.0 + math.exp(-top))
         upper = max(0.0, top + math.log1p(-share)) if share < 1.0 else 0.0
-        return replace(self.stated, epsilon_lower=0.0, epsilon_upper=upper, delta=delta)
+        return replace(self.stated, epsilon_lower=0.0, epsilon_upper=upper if more >= 0.0 else math.inf, delta=delta)

@@ -40,22 +40,21 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
     """
     by_column: Terms = {}
     for column, statement in statements.items():
-        if isinstance(statement, Stated):
-            if statement.fails is not None:
-                by_column[column] = {"not_applicable": {"id": statement.fails.identifier, "text": str(statement.fails)}}
-            continue
-        by_column[column] = {
-            "observer": statement.observer,
-            "adjacency": statement.adjacency,
-            "conditional_on": statement.conditional_on,
-            "basis": statement.basis,
-            "conditions": [
-                {"id": name, "text": str(condition)}
-                for name, condition in zip(statement.condition_ids, statement.conditions, strict=True)
-            ],
-            # ε₀ of a protocol of one's own is the simulator's statement, whoever wrote the protocol
-            "claimed_by": "" if statement.conditions == PROTOCOL_CONDITIONS else claimed_by,
-        }
+        if isinstance(statement, PrivacyBound):
+            by_column[column] = {
+                "observer": statement.observer,
+                "adjacency": statement.adjacency,
+                "conditional_on": statement.conditional_on,
+                "basis": statement.basis,
+                "conditions": [
+                    {"id": name, "text": str(condition)}
+                    for name, condition in zip(statement.condition_ids, statement.conditions, strict=True)
+                ],
+                # ε₀ of a protocol of one's own is the simulator's statement, whoever wrote the protocol
+                "claimed_by": "" if statement.conditions == PROTOCOL_CONDITIONS else claimed_by,
+            }
+        elif statement.fails is not None:
+            by_column[column] = {"not_applicable": {"id": statement.fails.identifier, "text": str(statement.fails)}}
     return by_column
 
 
@@ -67,10 +66,9 @@ def merged(several: Iterable[Terms]) -> Terms:
             before = together.setdefault(column, here)
             if "conditions" in before and "conditions" in here:
                 more = [condition for condition in here["conditions"] if condition not in before["conditions"]]
-                bases = dict.fromkeys((*before["basis"].split(" | "), here["basis"]))
                 together[column] = {
                     **before,
-                    "basis": " | ".join(bases),
+                    "basis": " | ".join(dict.fromkeys((*before["basis"].split(" | "), here["basis"]))),
                     "conditions": [*before["conditions"], *more],
                     "conditional_on": before["conditional_on"] or here["conditional_on"],
                 }
@@ -91,13 +89,12 @@ def statement_of(row: Mapping[str, Any], row_terms: Terms, column: str) -> Priva
     here, upper = row_terms.get(column), row.get(column)
     if here is None or upper is None or "not_applicable" in here:
         return None
-    lower = row["epsilon_lower"] if column == "epsilon_upper" else 0.0
     # conditions that a plug-in claims are plain text
     conditions = tuple(
         each["text"] if each["id"] == CLAIMED else Condition(each["id"], each["text"]) for each in here["conditions"]
     )
     return PrivacyBound(
-        lower,
+        row["epsilon_lower"] if column == "epsilon_upper" else 0.0,
         upper,
         row["delta"],
         observer=here["observer"],

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from p2p_sim.base import InputError
 from p2p_sim.privacy import Accountant, PrivacyBound, local_epsilon
-from p2p_sim.privacy.bound import check_delta, check_positive_epsilon
+from p2p_sim.privacy.bound import RATED, check_delta, check_positive_epsilon
 from p2p_sim.privacy.exchange import NO_ERROR, MajorityKernel, few_digits, missed, smallest_flip_prob
 from p2p_sim.privacy.overlays import RegularExchange, smallest_degree
-from p2p_sim.privacy.questions import RATED, Question, answering, largest_degree, observer_of, on_overlay, users_of
+from p2p_sim.privacy.questions import Question, answering, largest_degree, observer_of, on_overlay, users_of
 from p2p_sim.privacy.randomized_response import local_flip_prob
 
 MOST_COMPARED = 10_000
@@ -126,7 +126,7 @@ def compared_peers(
     """Calibrate each number of peers to the learner's (ε, δ) and compare their errors; this uses public values only.
 
     Args:
-        sizes: sizes of the clusters. numbers: numbers of peers, odd. sampling_rate, epsilon, delta: as in `calibrated`.
+        sizes: sizes of the clusters. numbers: numbers of peers, odd. sampling_rate: θ. epsilon, delta: the target.
         majority: share of a cluster's users who hold its commoner label, above 1/2 and at most 1.
 
     Raises:
@@ -182,12 +182,11 @@ def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighb
         widest = on_overlay(q, users, most)
         rates = {"flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate}
         degree = smallest_degree(most, **rates, epsilon=epsilon, delta=delta)
-        accountant = widest if degree is None else RegularExchange(degree, **rates)
         return EnoughNeighbours(
             degree=degree,
             most=most,
             target=epsilon,
-            bound=accountant.epsilon(delta),
+            bound=(widest if degree is None else RegularExchange(degree, **rates)).epsilon(delta),
             everybody=everybody,
             local=local_epsilon(q.flip_prob),
         )

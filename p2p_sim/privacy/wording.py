@@ -5,7 +5,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import TYPE_CHECKING
 
 from p2p_sim.base import bound_text
-from p2p_sim.privacy.bound import PrivacyBound
+from p2p_sim.privacy.bound import RATED, PrivacyBound
 
 if TYPE_CHECKING:
     from p2p_sim.privacy.questions import Answer, Question
@@ -26,8 +26,6 @@ ADDS_NOTHING = (
 
 def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
     """The lines of an answer, each a name and a figure: the bounds, the paper's ε and ε₀, rounded to the safe side."""
-    from p2p_sim.privacy.questions import RATED
-
     bound = answer.bound
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
     size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
@@ -60,6 +58,8 @@ def gain(question: "Question", advantage: float) -> str:
 
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
     """A warning if δ is at least a tenth of the probability of receiving the target's noisy label; else empty.
+
+    It is empty, too, for observers other than peers and coalitions, and where n = `cluster_size` or δ is None.
 
     requests: how many requests the observer makes, each to a uniform one of n users. At least one reaches the target
     with probability 1 - (1 - 1/n)^requests.
@@ -104,12 +104,10 @@ def peers_lines(comparison: "PeersComparison") -> list[Line]:
 def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
     """The lines for the smallest number of neighbours that meets a target, and for the figures to compare."""
     bound, everybody = neighbours.bound, neighbours.everybody
-    if neighbours.degree is None:
-        number, degree = neighbours.most, f"none: {neighbours.most:,} neighbours are not enough"
-    else:
-        number, degree = neighbours.degree, f"{neighbours.degree:,} neighbours"
+    number = neighbours.most if neighbours.degree is None else neighbours.degree
+    none = f"none: {number:,} neighbours are not enough"
     return [
-        ("smallest degree of the overlay", degree),
+        ("smallest degree of the overlay", none if neighbours.degree is None else f"{number:,} neighbours"),
         (
             f"  ε with {number:,}, at δ = {bound.delta:g}",
             f"{bound_text(bound.epsilon_upper, True)} (target {neighbours.target:g})",

@@ -38,9 +38,9 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     for model in models[1:-1]:
         if all_held or model.satisfies(worst.epsilon_upper, delta):
             bounds.append(replace(worst, epsilon_lower=0.0, basis="no more than in the worst cluster"))
-            continue
-        worst = model.epsilon(delta)
-        bounds.append(worst)
+        else:
+            worst = model.epsilon(delta)
+            bounds.append(worst)
     return [*bounds, models[-1].epsilon(delta)]
 
 
@@ -89,7 +89,7 @@ def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> boo
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """The cluster of each accountant if all of them are `LabelExchange`, else an empty list."""
+    """The `ClusterExchange` of each accountant, in order, if all of them are `LabelExchange`; else an empty list."""
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
 

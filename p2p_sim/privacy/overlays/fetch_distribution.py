@@ -28,18 +28,16 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.accountant import FlippedLabels
 from p2p_sim.privacy.binomial_windows import Floats
 from p2p_sim.privacy.bound import REALISED, Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, PASSIVE, REALISED_NETWORK, Condition
 from p2p_sim.privacy.overlays.moved_bit_targets import MovingTargets
-from p2p_sim.privacy.overlays.overlay_table import OverlayTable, canonical_rows, check_table
+from p2p_sim.privacy.overlays.overlay_table import Bools, Ints, OverlayTable, canonical_rows, check_table
 from p2p_sim.privacy.overlays.sparse_neighbourhood import neighbourhood_law
 from p2p_sim.privacy.overlays.symmetric_pairs import LEAST_FLIP, SHARES, Divergence
 from p2p_sim.privacy.overlays.user_bound import Tails, TargetLevels, UserBound, any_of
-from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 ANY_FETCHES = "any fetch distribution"
@@ -63,7 +61,10 @@ SAMPLE_ALONE = "sample-of-users"
 
 
 class BoundAndSample(NamedTuple):
-    """The bound for all users, and the largest of a sample; None if each user has her own bound or the bound is ε₀."""
+    """The bound for all users, and the largest bound of a sample of them.
+
+    sample: None if each user was bounded alone, or if the bound for all is ε₀.
+    """
 
     bound: PrivacyBound
     sample: PrivacyBound | None
@@ -75,12 +76,12 @@ class UserPlaces(NamedTuple):
     users: one user of each class that is bounded on its own, ascending. far: bounds that hold for all other classes.
     """
 
-    users: NDArray[np.int64]
+    users: Ints
     far: list[UserBound]
 
 
 @dataclass(frozen=True, eq=False)
-class FetchDistribution(Accountant):
+class FetchDistribution(FlippedLabels):
     """An exchange in which user i fetches from j with probability weights[i, j].
 
     Args:
@@ -100,22 +101,19 @@ class FetchDistribution(Accountant):
     requires = REALISED_REQUIRED
     basis = f"{ANY_FETCHES}: three-point pairs, neighbourhoods, direct exposure"
 
-    weights: "NDArray[np.float64] | scipy.sparse.sparray"
+    weights: "Floats | scipy.sparse.sparray"
     flip_prob: float
     sampling_rate: float | Floats
-    known: NDArray[np.bool_] | None = field(default=None, kw_only=True)
-    members: NDArray[np.bool_] | None = field(default=None, kw_only=True)
+    known: Bools | None = field(default=None, kw_only=True)
+    members: Bools | None = field(default=None, kw_only=True)
     draws: int = field(default=1, kw_only=True)
     realised: bool = field(default=False, kw_only=True)
+    # indices of the levels τ that bounded the last worst user best; they are tried first for the next user
+    _hint: list[int] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
         check_range("flip_prob", self.flip_prob, 0.0, 0.5)
         check_table(self._rows, self.sampling_rate, {"known": self.known, "members": self.members}, self.draws)
-
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
@@ -125,11 +123,11 @@ class FetchDistribution(Accountant):
         return Bracket(0.0, max((bounds.delta(epsilon) for bounds in chain(far, each)), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified upper bound on one user's δ(ε), which depends on who may fetch from her."""
+        """Certified upper bound on the δ(ε) of one user, given by her row; it depends on who may fetch from her."""
         check_epsilon(epsilon)
         return _bounds_of(self, user).delta(epsilon)
 
-    def epsilon(self, delta: float, among: NDArray[np.bool_] | None = None) -> PrivacyBound:
+    def epsilon(self, delta: float, among: Bools | None = None) -> PrivacyBound:
         """Certified ε(δ) for the worst-placed user, at most ε₀; reported as ε₀ where it is within 1% of ε₀.
 
         Args:
@@ -138,7 +136,7 @@ class FetchDistribution(Accountant):
         """
         return self.epsilon_and_sample(delta, among).bound
 
-    def epsilon_and_sample(self, delta: float, users: NDArray[np.bool_] | None) -> BoundAndSample:
+    def epsilon_and_sample(self, delta: float, users: Bools | None) -> BoundAndSample:
         """The bound of `epsilon`; and, for more than `CLOSELY` users, the largest bound of a sample of them.
 
         Up to `CLOSELY` users, each is bounded alone. Of more, `SAMPLED` evenly spaced users are bounded alone; the
@@ -152,7 +150,7 @@ class FetchDistribution(Accountant):
         few = targets.size <= CLOSELY
         sampled = targets if few else targets[np.arange(SAMPLED) * targets.size // SAMPLED]
         worst = self._worst(chain(far, map(partial(_bounds_of, self), sampled.tolist())), delta)
-        if few or worst == local_epsilon(self.flip_prob):
+        if few or worst == self.pure_epsilon:
             return BoundAndSample(self._stated(worst, delta, self.basis, self.conditions), None)
         most = self._worst(chain(self._bounds_by_kind(targets), far), delta)
         condition = Condition(
@@ -163,12 +161,11 @@ class FetchDistribution(Accountant):
         return BoundAndSample(self._stated(most, delta, basis, self.conditions), sample)
 
     def _stated(self, epsilon: float, delta: float, basis: str, conditions: tuple[str, ...]) -> PrivacyBound:
-        observer = "coalition" if self._table.members.any() else "learner"
         return PrivacyBound(
             0.0,
             epsilon,
             delta,
-            observer=observer,
+            observer="coalition" if self._table.members.any() else "learner",
             adjacency="label",
             basis=basis,
             conditions=conditions,
@@ -176,8 +173,8 @@ class FetchDistribution(Accountant):
         )
 
     def _worst(self, each: Iterable[UserBound], delta: float) -> float:
-        """The largest ε(δ) among the given bounds; ε₀ where it is within 1% of ε₀."""
-        worst, local = 0.0, local_epsilon(self.flip_prob)
+        """The largest ε(δ) among the given users' bounds; ε₀ where it is within 1% of ε₀, and 0 if there are none."""
+        worst, local = 0.0, self.pure_epsilon
         for bounds in each:
             if not bounds.holds(worst, delta):
                 worst = max(worst, bounds.epsilon(delta))
@@ -188,11 +185,11 @@ class FetchDistribution(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        pooled = (PASSIVE,) if self._table.members.any() else ()
-        return (*((REALISED_NETWORK,) if self.realised else ()), *FETCH_CONDITIONS, *pooled)
+        network = (REALISED_NETWORK,) if self.realised else ()
+        return (*network, *FETCH_CONDITIONS, *((PASSIVE,) if self._table.members.any() else ()))
 
     def user_epsilon(self, user: int, delta: float) -> float:
-        """Certified ε(δ) of one user, at most ε₀."""
+        """Certified ε(δ) of one user, given by her row in the table; at most ε₀."""
         check_delta(delta)
         return _bounds_of(self, user).epsilon(delta)
 
@@ -212,16 +209,17 @@ class FetchDistribution(Accountant):
     def _table(self) -> OverlayTable:
         users = self._rows.shape[:1]
         rates = np.broadcast_to(np.asarray(self.sampling_rate, dtype=np.float64), users)
-        flags = (self.known, self.members)
-        public, members = (np.zeros(users, dtype=bool) if flag is None else np.asarray(flag) for flag in flags)
+        public, members = (
+            np.zeros(users, dtype=bool) if flag is None else np.asarray(flag) for flag in (self.known, self.members)
+        )
         return OverlayTable(self._rows, self.flip_prob, rates, public=public, members=members, draws=self.draws)
 
     @cached_property
-    def _alike(self) -> NDArray[np.int64]:
+    def _alike(self) -> Ints:
         """For each user the number of one user who has the same bound, (n,); -1 for members."""
         return self._table.alike(NEAR)
 
-    def _split(self, among: NDArray[np.bool_] | None) -> UserPlaces:
+    def _split(self, among: Bools | None) -> UserPlaces:
         """The users `among`, (n,) bool (None: all), split into those bounded one by one and those bounded together.
 
         After long random walks many users have many fetchers and differ little. One bound holds for all of them: that
@@ -240,18 +238,13 @@ class FetchDistribution(Accountant):
         )
         moved = self._moving.bounded(weights, rates, users[far])
         ways = (levels.all,) if moved is None else (lambda: moved, levels.all)
-        precision = _SOON if moved else _PRECISE
-        return UserPlaces(users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, precision)])
-
-    @cached_property
-    def _hint(self) -> list[int]:
-        """Indices of the levels τ that bounded the last worst user best; they are tried first for the next user."""
-        return []
+        return UserPlaces(users[~far], [UserBound(self.flip_prob, 0.0, ways, levels, _SOON if moved else _PRECISE)])
 
     @cached_property
     def _tails(self) -> Tails:
-        """Bounds on the probability that a user's p_i is below a level τ.
+        """Bounds on the probability that p_i is below a level τ, for each user i and each τ.
 
+        p_i is the probability that i's submission is 1 if the target's noisy bit is 0, given all other noisy bits.
         Bits that members fetched count as revealed: at worst the bits with the largest entries of the row.
         """
         table = self._table
@@ -264,6 +257,7 @@ class FetchDistribution(Accountant):
         return MovingTargets(self._table, self._alike)
 
     def _build(self, target: int) -> UserBound:
+        """The bounds of one user's δ(ε); raises a ValueError if she is a member of the coalition."""
         table = self._table
         if table.members[target]:
             raise ValueError(f"user {target} is a member of the coalition: there is no bound for her own label")
@@ -286,21 +280,26 @@ class FetchDistribution(Accountant):
         ways.append(levels.all)
         return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
 
-    def _levels(self, users: NDArray[np.integer], weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
-        """The three-point pairs of a target's fetchers, in groups of users who have one and the same row.
+    def _levels(self, users: Ints, weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
+        """The bounds of one target by the three-point pairs of her fetchers, whose rows are those of the table.
+
+        Fetchers come in groups, in each of which all users have one and the same row.
 
         Args:
-            users: (G,), one user of each group. weights: (G,), W of such a user and the target.
-            counts: (G,), how many users the group has. copies: (G,), how many such groups there are.
+            users: (G,), one user of each group. weights: (G,), the probability that she fetches from the target.
+            counts: (G,), how many users the group has. copies: (G,), how many such groups, with rows of their own.
         """
-        hiding = self.flip_prob >= LEAST_FLIP and users.size > 0
-        tails = self._tails.lacking(users, weights) if hiding else None
+        tails = self._tails.lacking(users, weights) if self.flip_prob >= LEAST_FLIP else None
         return TargetLevels(
             weights, self._table.rates[users], counts, flip_prob=self.flip_prob, tails=tails, copies=copies
         )
 
-    def _bounds_by_kind(self, users: NDArray[np.int64]) -> Iterator[UserBound]:
-        """Bounds whose largest holds for all of these users: one for each group of `OverlayTable.kinds`."""
+    def _bounds_by_kind(self, users: Ints) -> Iterator[UserBound]:
+        """Bounds of which the largest holds for each of the given users, (u,).
+
+        There is one for each group of users with equal fetchers (`OverlayTable.kinds`). It is only that of the noise on
+        a label if some user's bit is public, if there is no grouping, or if there are more than `MOST_KINDS` groups.
+        """
         kinds = self._table.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
             yield UserBound(self.flip_prob, 1.0, ())
@@ -317,7 +316,7 @@ class FetchDistribution(Accountant):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of one user, built when first needed; those of the last few users are cached.
+    """The bounds of one user's δ(ε), given by her row, built when first needed; those of the last few are cached.
 
     The table does not store them: they refer to the table, and such a cycle would delay the freeing of many tables.
     """

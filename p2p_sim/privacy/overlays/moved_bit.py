@@ -43,12 +43,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_pmf, tail_mass
 from p2p_sim.privacy.overlays.moved_bit_offsets import Offsets
 from p2p_sim.privacy.overlays.moved_bit_slots import SlotLaws, Slots
-from p2p_sim.privacy.overlays.overlay_table import remembered
+from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LOG_TAIL
 
 _EVEN = 1e-12
@@ -65,7 +64,7 @@ _USUAL = 8.0
 
 @dataclass(frozen=True)
 class KnownOnes:
-    """Step 1: a range of |C|, from `least` on. H = `hidden` bits remain hidden; up to `most` may be known to be 1."""
+    """Step 1: data sets with at least `least` and at most `most` noisy bits known to be 1; H = `hidden` stay hidden."""
 
     least: int
     most: int
@@ -79,7 +78,7 @@ class Bands:
     ones: (K,), the values x, ascending. law: (K,), Pr[X = x], rounded up. low, high: (K,), the intervals' ends.
     """
 
-    ones: NDArray[np.int64]
+    ones: Ints
     law: Floats
     low: Floats
     high: Floats
@@ -114,7 +113,7 @@ class DenseTable:
 
     @cached_property
     def known_ones(self) -> list[KnownOnes]:
-        """Step 1: ascending ranges c..c' of |C|, together 0..N/2; each leaves H = N - c' - `revealed` bits hidden."""
+        """Step 1: ascending ranges of how many bits are known to be 1, together 0..N/2; none if no bit stays hidden."""
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
             return []
@@ -126,10 +125,11 @@ class DenseTable:
     def strays(self, exponent: float) -> float:
         """Step 3: what all strays together add to a divergence, 2e^-L Σ_i θ_i max_j W_ij, for L = `exponent`.
 
-        p_i, p_i + W_iv and p_i + W_iv - W_iJ differ by at most max_j W_ij. With that probability, times θ_i, a stray
-        counts as showing the law; else she shows the same under all laws. This adds the probability of the former under
-        the first law of HS_r, without a factor r. Under Q1 it is as under Q0, since each set of x users is equally
-        likely, and E[1 - M + S] <= 1. If the entries of each row are equal, p_i is in its band for sure: 0.
+        A user is a stray, whose p_i is outside her band, with probability at most 2e^-L. p_i, p_i + W_iv and p_i + W_iv
+        - W_iJ differ by at most max_j W_ij. With that probability, times θ_i, a stray counts as showing the law; else
+        she shows the same under all laws. This adds the probability of the former under the first law of HS_r, without
+        a factor r. Under Q1 it is as under Q0, since each set of x users is equally likely, and E[1 - M + S] <= 1. If
+        the entries of each row are equal, p_i is in its band for sure: 0.
         """
         return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
@@ -165,8 +165,8 @@ class DenseTable:
         high = np.minimum(high + self.known_mass[:, None], 1.0)
         return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
 
-    def _deviation(self, hidden: int, ones: NDArray[np.int64], exponent: float) -> Floats:
-        """t, (R, K), for each row and each x of `ones`, with H = `hidden` and L = `exponent`.
+    def _deviation(self, hidden: int, ones: Ints, exponent: float) -> Floats:
+        """t, how far bands reach beyond means, (R, K), for each row and each x of `ones`; H = `hidden`, L = `exponent`.
 
         The sum of x entries drawn without replacement exceeds its mean by more than t with probability e^-L at most.
         t is the lesser of Hoeffding's range · sqrt(x L/2) and Bernstein's a + sqrt(a² + 2 L x variance), with
@@ -249,12 +249,12 @@ class MovedLaw:
         return float(self.bands.law @ np.minimum(np.concatenate(parts), most * (1.0 + 1e-12)))
 
     def proportional_chances(self) -> Floats:
-        """M(x) = z (H-x) / (H (1-α)), z = `moved_share`, (K,): every x lets a hidden 0 be shown as 1 equally often."""
+        """M(x) = z (H-x)/(H (1-α)), z = `moved_share`, (K,): every x lets a hidden 0 be shown as 1 equally often."""
         x, hidden = self.bands.ones, self.known_ones.hidden
         return np.asarray(np.minimum(self.moved_share * (hidden - x) / (hidden * (1.0 - self.flip_prob)), 1.0))
 
     def best_chances(self, ratio: float, up: bool) -> Floats:
-        """M(x) for each x, (K,), with nearly the least divergence at this ratio; found once for similar ratios."""
+        """M(x) for each x of `bands.ones`, (K,), with nearly the least `divergence`; found once for similar ratios."""
         power = round(_SIMILAR_RATIOS * math.log(max(math.log(ratio), 1e-9)))
         return self._optimise(math.exp(math.exp(power / _SIMILAR_RATIOS)), up)
 
@@ -302,7 +302,7 @@ class MovedBit:
     slots: Slots
 
     def divergence(self, ratio: float, known_ones: int, exponent: float, *, up: bool, enough: float = 0.0) -> float:
-        """Upper bound of HS_ratio between Q1 and Q0 if nobody strays: (N+1)/H · Σ_x Pr[X = x] · HS_ratio given X = x.
+        """Upper bound of HS_ratio of Q1 and Q0 if nobody strays: (N+1)/H · Σ_x Pr[X = x] · HS_ratio given X = x.
 
         The factor (step 4) is 1 without side slots. M is first `proportional_chances`; if this bound exceeds `enough`,
         `best_chances` is tried too.
@@ -316,7 +316,7 @@ class MovedBit:
         return bound if bound <= enough else min(bound, factor * law.divergence(law.best_chances(ratio, up), ratio, up))
 
     def missed(self, ratio: float) -> float:
-        """What values x outside their window, and offsets that count as 0, add to a divergence in either direction.
+        """What is left out of `divergence`, in either direction: values x outside their window, and tiny offsets.
 
         X is outside with probability at most 2 tails, and the window's last value has at most 1. So with M = 0 outside,
         x is outside with at most 2 tails under Q0, 3 under Q1; 8 are charged. Offsets change Q1 by `neglected` in total
@@ -328,8 +328,8 @@ class MovedBit:
     def _law(self, known_ones: int, exponent: float) -> MovedLaw:
         numbers = self.table.known_ones[known_ones]
         bands = self.table.bands(numbers, exponent)
-        blocks = list(self._blocks(bands, _WIDTHS[min(known_ones, len(_WIDTHS) - 1)]))
-        return MovedLaw(numbers, bands, blocks, self.table.flip_prob, self.slots.plan.moved_share)
+        blocks = self._blocks(bands, _WIDTHS[min(known_ones, len(_WIDTHS) - 1)])
+        return MovedLaw(numbers, bands, list(blocks), self.table.flip_prob, self.slots.plan.moved_share)
 
     def _blocks(self, bands: Bands, width_share: float) -> Iterator[Block]:
         """For speed, at some cost in sharpness: blocks of values x that share one band, which contains all their bands.

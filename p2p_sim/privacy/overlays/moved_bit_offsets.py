@@ -9,7 +9,7 @@ sharpness, offsets are rounded up to few values (`OffsetBins`), and columns are 
 import itertools
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -77,7 +77,6 @@ class Offsets:
 
     rows: Floats
     rates: Floats
-    _averages: dict[tuple[float, ...], ShiftLaw] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def _exact_entries(self) -> Floats:
@@ -113,29 +112,31 @@ class Offsets:
         return float(self.sizes[-1]) if self.sizes.size else 0.0
 
     def plan(self, weights: Floats, rates: Floats, *, spread: float, hiding: float) -> SlotPlan:
-        """The plan of slots with the least variance of the loss; one that moves no bit if `_plans` is empty.
+        """How to split choices into slots for a target: of the plans tried, that with the least variance of the loss.
 
+        It moves no bit (`moved_share` is 0) if no other plan fits.
         Any plan is valid. Let `own` be the variance of the loss of the main slots, and `hiding` that of the number of
         ones if a bit is moved for sure. The best share to move is then own/(own + hiding), and leaves the variance
         own · hiding/(own + hiding).
 
         Args:
             weights, rates: (F,), W_iv and θ_i of the users who may fetch from the target.
-            spread: a typical 1/p_i + 1/(1-p_i). hiding: 1/(N α (1-α)).
+            spread: a typical 1/p + 1/(1-p), p the probability that a submission is 1. hiding: 1/(N α (1-α)).
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
-            variance = own * hiding / (own + hiding)
-            return SlotPlan(0.0, 0.0, 0.0, wide_users=0, variance=variance, moved_share=own / (own + hiding), grid=1.0)
+            variance, moved_share = own * hiding / (own + hiding), own / (own + hiding)
+            return SlotPlan(0.0, 0.0, 0.0, wide_users=0, variance=variance, moved_share=moved_share, grid=1.0)
         limits = {0.0, *(float(np.quantile(self.sizes, q)) for q in (0.5, 0.9, 0.99)), self.largest}
         plans = [plan for limit in sorted(limits) for plan in self._plans(limit, weights, rates, spread, hiding)]
         still = SlotPlan(0.0, 0.0, 0.0, wide_users=0, variance=own, moved_share=0.0, grid=1.0)
         return min(plans, key=lambda plan: plan.variance, default=still)
 
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
-        """A plan for each κ for which typical p_i can be shifted; users with offsets above `limit` have wide slots.
+        """A plan for each κ with room for the shifts of a typical submission; none if there is none.
 
-        limit: of the size of offsets. weights, rates, spread, hiding: as in `plan`.
+        limit: users with a larger offset have wide side slots. weights, rates: (F,), of the target's possible fetchers.
+        spread: a typical 1/p + 1/(1-p), p the probability that a submission is 1. hiding: 1/(N α (1-α)).
         """
         # Sums of squares of the offsets above and up to the limit, for the average column.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
@@ -154,14 +155,19 @@ class Offsets:
             own = spread * (energy / (1.0 - 2.0 * kappa) + wide_users * rate * most**2 / (1.0 - 2.0 * wide))
             side = 2.0 * spread * ((within / kappa if kappa else 0.0) + (beyond / wide if wide_users else 0.0))
             variance, moved_share = own * (hiding + side) / (own + hiding + side), own / (own + hiding + side)
-            grid = math.sqrt(side / 2.0) / _FINE
             yield SlotPlan(
-                limit, kappa, wide, wide_users=wide_users, variance=variance, moved_share=moved_share, grid=grid
+                limit,
+                kappa,
+                wide,
+                wide_users=wide_users,
+                variance=variance,
+                moved_share=moved_share,
+                grid=math.sqrt(side / 2.0) / _FINE,
             )
 
     @remembered
     def bins(self, limit: float) -> OffsetBins:
-        """The offsets in bins, none of which joins offsets up to the limit with larger ones."""
+        """The sizes |u_ij| in bins, none of which holds both sizes up to the limit and larger ones."""
         parts = []
         for inside, bins in ((self.sizes <= limit, _BINS[0]), (self.sizes > limit, _BINS[1])):
             if inside.any():
@@ -173,10 +179,10 @@ class Offsets:
         return OffsetBins(ends, np.array(counts))
 
     def slot(self, plan: SlotPlan, counts: Ints, *, sign: float, low: float, high: float) -> ShiftLaw:
-        """The law of the likelihood ratio of all users' side slots for one column: pairs (p, p + sign · u_i/κ).
+        """The law of the likelihood ratio of all users' first side slots, or of all second ones, for one column.
 
-        Each p is in [low, high]. Each slot is seen with probability θκ/(1-θκ), the value of the second slots; that of
-        the first is smaller (see `moved_bit_slots`).
+        User i's slot shows 1 with probability p, in [low, high], under Q0, and p + sign · u_i/κ under Q1. It is seen
+        with probability θκ/(1-θκ), the value of the second slots; that of the first is smaller (see `moved_bit_slots`).
 
         Args:
             counts: (2, B), the column's numbers of users, as in `OffsetBins`. sign: 1 for first slots, -1 for second.
@@ -192,14 +198,15 @@ class Offsets:
         return product(shifts, plan.grid)
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of Λ_second averaged over J, with every p_i in [low, high]; cached for equal limits, κ and grids."""
-        key = (plan.limit, plan.kappa, plan.wide, plan.grid, low, high)
-        if key not in self._averages:
-            self._averages[key] = self._mixture(plan, low, high)
-        return self._averages[key]
+        """The likelihood ratio of all second side slots, averaged over the user J, with every p_i in [low, high].
 
+        It is computed once for plans of equal limits, κ and grids.
+        """
+        return self._mixture(replace(plan, wide_users=0, variance=0.0, moved_share=0.0), low, high)
+
+    @remembered
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """Σ_classes share · (law of the class), on the grid; `LAW_SHOWN` if some p + shift of a class exceeds 1.
+        """The mean over all columns of the law of all second side slots; `LAW_SHOWN` if some p + shift exceeds 1.
 
         Columns are put in at most `_CLASSES` classes of about equal size, by the sums of their counts. The law of a
         class is that of the largest counts of any of its columns: more and larger offsets show no less.

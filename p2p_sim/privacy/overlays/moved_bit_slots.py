@@ -57,7 +57,10 @@ _LEAST, _MOST = 1e-200, 1e100
 
 @dataclass(frozen=True, eq=False)
 class SlotLaws:
-    """The laws of Λ_main and Λ_side under Q0; they bound every p_i of one band."""
+    """The laws under Q0 of the likelihood ratios Λ_main of all main slots and Λ_side of all side slots.
+
+    They bound what is seen whatever p_i, in one band, each user's submission has.
+    """
 
     main: ShiftLaw
     side: ShiftLaw
@@ -79,37 +82,27 @@ class SlotLaws:
         return probabilities, ratios / float(probabilities @ ratios)
 
     def divergence(self, stay: Floats, moved_density: Floats, ratio: float, *, up: bool, rough: bool = False) -> Floats:
-        """HS_ratio(Q1 || Q0) if up, else HS_ratio(Q0 || Q1), where Q1 is Q0 times stay · Λ_main + S · Λ_side.
+        """The hockey-stick divergence of Q1 from Q0 if `up`, else of Q0 from Q1; Q1 is Q0 · (stay Λ_main + S Λ_side).
 
         The side law's probabilities have errors of some 1e-11, by rounding alone: its bands are wide, or their p are
         exact. Moving the side ratios by 1e-8 charges this, and the main law's `SLACK` charges its own errors.
 
         Args:
-            stay, moved_density: 1-M and S, of one shape, that of the result.
-            rough: whether `rough` replaces the side law.
+            stay, moved_density: 1-M and S, of one shape, that of the result: one entry for each case.
+            ratio: r of HS_r. rough: whether three ratios replace the side law, for speed; then it is no bound.
         """
         probabilities, ratios = self.rough if rough else (self.side.law, self.side.ratios)
         if up:
-            return self._above(stay, moved_density, ratio, probabilities=probabilities, ratios=ratios)
-        return self._below(stay, moved_density, ratio, probabilities=probabilities, ratios=ratios)
-
-    def _above(
-        self, stay: Floats, moved_density: Floats, ratio: float, *, probabilities: Floats, ratios: Floats
-    ) -> Floats:
-        """E_side E_main [ stay · Λ_main + S · Λ_side - ratio ]^+, and a charge for a lost side law."""
-        # Given Λ_side, with rest = ratio - S · Λ_side: stay · HS_(rest/stay)(main); stay - rest where rest <= 0.
-        rest = ratio - moved_density[..., None] * ratios * (1.0 + 1e-8)
-        safe = np.maximum(stay[..., None], _LEAST)
-        main = stay[..., None] * self.main.above(np.clip(rest, 0.0, _MOST) / safe)
-        inside = np.where(rest > 0.0, main, stay[..., None] - rest)
-        # Where the side slots show that no bit was moved, Q1 is Q0 times stay · Λ_main.
-        unmoved = (stay[..., None] * self.main.above(min(ratio, _MOST) / safe))[..., 0]
-        return np.asarray(inside @ probabilities + self.side.lost[0] * unmoved + moved_density * self.side.lost[1])
-
-    def _below(
-        self, stay: Floats, moved_density: Floats, ratio: float, *, probabilities: Floats, ratios: Floats
-    ) -> Floats:
-        """E_side E_main [ 1 - ratio · S · Λ_side - ratio · stay · Λ_main ]^+, and a charge for a lost side law."""
+            # E_side E_main [ stay · Λ_main + S · Λ_side - ratio ]^+, and a charge for a lost side law.
+            # Given Λ_side, with rest = ratio - S · Λ_side: stay · HS_(rest/stay)(main); stay - rest where rest <= 0.
+            rest = ratio - moved_density[..., None] * ratios * (1.0 + 1e-8)
+            safe = np.maximum(stay[..., None], _LEAST)
+            main = stay[..., None] * self.main.above(np.clip(rest, 0.0, _MOST) / safe)
+            inside = np.where(rest > 0.0, main, stay[..., None] - rest)
+            # Where the side slots show that no bit was moved, Q1 is Q0 times stay · Λ_main.
+            unmoved = (stay[..., None] * self.main.above(min(ratio, _MOST) / safe))[..., 0]
+            return np.asarray(inside @ probabilities + self.side.lost[0] * unmoved + moved_density * self.side.lost[1])
+        # E_side E_main [ 1 - ratio · S · Λ_side - ratio · stay · Λ_main ]^+, and a charge for a lost side law.
         # Given Λ_side, with rest = 1 - ratio · S · Λ_side: rest · HS_(ratio · stay/rest)(main); 0 where rest <= 0.
         rest = 1.0 - ratio * moved_density[..., None] * ratios * (1.0 - 1e-8)
         threshold = np.minimum(ratio * stay, _MOST)
@@ -136,7 +129,7 @@ class Slots:
     columns: Ints
 
     def laws(self, low: float, high: float) -> SlotLaws:
-        """Λ_main and Λ_side for p_i in [low, high]: by the plan, else with larger κ, or else by `_shown`."""
+        """The laws of the slots for p_i in [low, high]: by the plan, else with a larger κ, or else by `_shown`."""
         plan = self.plan
         if not plan.has_side_slots:
             return SlotLaws(self._main(low, high, kappa=plan.kappa, wide=plan.wide), NOTHING_SEEN)
@@ -152,20 +145,24 @@ class Slots:
         return self._shown(low, high)
 
     def _side(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw | None:
-        """The law of Λ_side = Λ_first Λ_second, averaged over J, for p in [low, high]; None if p + shift > 1 occurs."""
+        """The law of Λ_side, that of both side slots of all users, for p in [low, high]; None if p + shift > 1 occurs.
+
+        It is that of Λ_first Λ_second, averaged over the user J whose bit may be moved.
+        """
         low, high = _lowered(low, _LADDER[0]), 1.0 - _lowered(1.0 - high, _LADDER[1])
         first, second = self._first(plan, low, high), self.offsets.average(plan, low, high)
         return first.times(second) if first.law.any() and second.law.any() else None
 
     @remembered
     def _first(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of Λ_first for p in [low, high]."""
+        """The law of the likelihood ratio Λ_first of all users' first side slots, for p in [low, high]."""
         counts = self.offsets.bins(plan.limit).counts[:, :, self.columns].max(axis=2)
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
     def _slot_bands(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
-        """The low end of the main slots' band (negative if the plan does not fit), and the side slots' high end.
+        """The bands of the slots' p if p_i is in [low, high]: the main slots' low end, and the side slots' high end.
 
+        The former is negative if the plan does not fit. All other ends are `low` and `high`.
         The slots' p need only have the mean p: (1-2κ) p_main + κ (p_first + p_second) = p, for every p in [low, high].
 
         Below: a side slot with a shift of -u/κ needs at least u/κ. It has p, or u/κ if that is more; the main slot has
@@ -205,7 +202,7 @@ class Slots:
         return SlotLaws(self._main(main_low, main_high, kappa=self.plan.limit, wide=largest), side)
 
     def _main(self, low: float, high: float, kappa: float, wide: float) -> ShiftLaw:
-        """The law of Λ_main, the product of the pairs (p, p + W_iv/(1-2κ)), p in [low, high].
+        """The law of the likelihood ratio Λ_main of all main slots: pairs (p, p + W_iv/(1-2κ)), p in [low, high].
 
         Each is seen with probability θ_i (1-2κ)/(1-2θ_i κ). A larger shift d may be charged. Then p <= 1-d is enough:
         the pair of p = 1-d gives that of any larger p as a post-processing.
@@ -214,13 +211,13 @@ class Slots:
             kappa, wide: κ of users with narrow and with wide side slots.
         """
         shifts = self._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
-        ends = [1.0 - shift.shift for shift in shifts]
-        bands = zip(shifts, ends, strict=True)
-        return product([replace(shift, low=min(low, end), high=min(high, end)) for shift, end in bands])
+        return product(
+            [replace(each, low=min(low, 1.0 - each.shift), high=min(high, 1.0 - each.shift)) for each in shifts]
+        )
 
     @remembered
     def _shifts(self, narrow_share: float, wide_share: float) -> list[Shift]:
-        """The pairs of the main slots of the target's fetchers, each with the band [0, 1].
+        """The pairs of the main slots of the target's fetchers, in groups, each with the band [0, 1]; a count may be 0.
 
         1-2κ is `narrow_share` for users with narrow side slots, and `wide_share` for users with wide ones. Weights are
         rounded up to `_WEIGHTS` values. Who has wide side slots is not known: the largest weight is charged for each
@@ -229,10 +226,7 @@ class Slots:
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
         wide = min(self.plan.wide_users, weights.size)
-        shifts = []
-        if wide:
-            seen = _seen_alone(float(rates.max()), wide_share)
-            shifts.append(Shift(seen, 0.0, 1.0, float(weights[-1]) / wide_share, wide))
+        shifts = [Shift(_seen_alone(float(rates.max()), wide_share), 0.0, 1.0, float(weights[-1]) / wide_share, wide)]
         if np.ptp(rates) == 0.0:  # with equal rates, the other users have at most the F - wide largest weights
             weights, rates = weights[wide:], rates[wide:]
         if weights.size and np.unique(weights).size > _WEIGHTS:
@@ -240,9 +234,10 @@ class Slots:
             ends[-1] = weights[-1]
             weights = ends[np.searchsorted(ends, weights)]
         lines, counts = np.unique(np.stack([weights, rates]), axis=1, return_counts=True)
-        for weight, rate, count in zip(*lines.tolist(), counts.tolist(), strict=True):
-            shifts.append(Shift(_seen_alone(rate, narrow_share), 0.0, 1.0, weight / narrow_share, count))
-        return shifts
+        others = zip(*lines.tolist(), counts.tolist(), strict=True)
+        return shifts + [
+            Shift(_seen_alone(r, narrow_share), 0.0, 1.0, w / narrow_share, count) for w, r, count in others
+        ]
 
 
 def _seen_alone(rate: float, share: float) -> float:

@@ -44,7 +44,9 @@ class LargestDivergence(NamedTuple):
 
 @dataclass(eq=False)
 class MovedBitSearch:
-    """HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
+    """Bounds of HS_r of what is seen of a target's bit, at each r: the least over L of the bounds of `MovedBit`.
+
+    HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
 
     level: the index in `_EXPONENTS` of the L that is tried first: that of the least bound at the last ratio, or the
     index before it.
@@ -67,8 +69,9 @@ class MovedBitSearch:
         typical = alpha * float(np.median(table.rows.sum(axis=1)))  # p_i of a data set without known ones
         if not weights.size or not table.known_ones or typical <= 0.0:
             return None
-        hiding = 1.0 / (table.others * alpha * (1.0 - alpha))
-        plan = table.offsets.plan(weights, rates, spread=1.0 / typical + 1.0, hiding=hiding)
+        plan = table.offsets.plan(
+            weights, rates, spread=1.0 / typical + 1.0, hiding=1.0 / (table.others * alpha * (1.0 - alpha))
+        )
         return MovedBitSearch(MovedBit(table, Slots(table.offsets, plan, weights, rates, columns)))
 
     @cached_property
@@ -100,7 +103,10 @@ class MovedBitSearch:
         return min(1.0, bound)
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
-        """missed + max over `cases` of the divergence, for that level's L; ends at the first that exceeds the limit."""
+        """missed + the largest divergence of all `cases`, for one L; ends at the first case that exceeds the limit.
+
+        level: the index of L in `_EXPONENTS`. limit: None: all cases are tried.
+        """
         worst, missed = 0.0, self.bound.missed(ratio)
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
         for case in self.cases:
@@ -122,13 +128,13 @@ class MovingTargets:
     alike: Ints
 
     def of(self, target: int) -> MovedBitSearch | None:
-        """The bound for all targets of the given target's class; None if there is none."""
+        """The bound for all targets of the given target's class, the same object for all; None if there is none."""
         return None if self._dense is None else self._of_class(int(self._classes[target]))
 
     @remembered
     def _of_class(self, number: int) -> MovedBitSearch | None:
-        lead = self.alike == np.arange(len(self.alike))
-        targets = np.flatnonzero(lead & (self._classes == number))
+        """The bound for all targets of a class, given by its number in `_classes`; None if there is none."""
+        targets = np.flatnonzero((self.alike == np.arange(len(self.alike))) & (self._classes == number))
         if targets.size == 1:
             users, weights = self.table.fetchers(int(targets[0]))
             return self.bounded(weights, np.where(self.table.members[users], 0.0, self.table.rates[users]), targets)
@@ -141,8 +147,7 @@ class MovingTargets:
         """The bound for targets whose fetchers have at most the given weights and rates; None if there is none."""
         if self._dense is None:
             return None
-        columns = np.cumsum(~self.table.revealed) - 1
-        return MovedBitSearch.of(self._dense, weights, rates, columns[targets])
+        return MovedBitSearch.of(self._dense, weights, rates, (np.cumsum(~self.table.revealed) - 1)[targets])
 
     @cached_property
     def _dense(self) -> DenseTable | None:
@@ -153,8 +158,9 @@ class MovingTargets:
         if table.flip_prob < LEAST_MOVED or not 0 < size <= min(LARGEST_TABLE, _DENSE * rows.nnz):
             return None
         entries, rates = rows.toarray(), table.rates[submitters]
-        known_mass = entries[:, ~hidden].sum(axis=1)
-        return DenseTable(entries[:, hidden], known_mass, rates, table.flip_prob, table.members_labels)
+        return DenseTable(
+            entries[:, hidden], entries[:, ~hidden].sum(axis=1), rates, table.flip_prob, table.members_labels
+        )
 
     @cached_property
     def _classes(self) -> Ints:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import Floats
 
-Ints = NDArray[np.int64]
+Ints = NDArray[np.integer]
 Bools = NDArray[np.bool_]
 Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
@@ -31,11 +31,10 @@ def remembered(
     method: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
     """A decorator: stores a method's results in the object, and returns the stored one for equal arguments."""
-    name = f"_{method.__name__}_results"
 
     @wraps(method)
     def called(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-        results: dict[Any, Result] = vars(owner).setdefault(name, {})
+        results: dict[Any, Result] = vars(owner).setdefault(f"_{method.__name__}_results", {})
         key = (args, *kwargs.items())
         if key not in results:
             results[key] = method(owner, *args, **kwargs)
@@ -47,7 +46,7 @@ def remembered(
 class TargetFetchers(NamedTuple):
     """Who may fetch a target's label. users: (F,). weights: (F,), the probability that each user fetches it."""
 
-    users: NDArray[np.int32]
+    users: Ints
     weights: Floats
 
 
@@ -86,7 +85,7 @@ class OverlayTable:
 
     @cached_property
     def columns(self) -> "scipy.sparse.csc_array":
-        """W by columns."""
+        """The fetch probabilities stored by columns: column j holds who may fetch from user j."""
         return scipy.sparse.csc_array(self.rows)
 
     @cached_property
@@ -121,7 +120,7 @@ class OverlayTable:
 
     @cached_property
     def same(self) -> Ints:
-        """For each user, one with the same row, (n,); where `used`, also with the same rate and entry of `members`."""
+        """For each user, one with the same row, (n,); if hers are `used`, also of the same rate and membership."""
         leader = self._equal_rows.copy()
         # only users with equal rows must be split further, by rate and membership
         shared = np.flatnonzero(self.used & (np.bincount(leader, minlength=len(leader))[leader] > 1))
@@ -143,6 +142,7 @@ class OverlayTable:
     def alike(self, near: int) -> Ints:
         """For each user as a target, the number of one user with the same bound, (n,); -1 for members.
 
+        near: the largest number of fetchers of a target for which `sparse_neighbourhood` is used.
         Three-point pairs and the bound by a moved bit depend on the fetchers' rows and weights alone. So does the bound
         by `sparse_neighbourhood`, used for up to `near` fetchers, if all users have one row.
         """
@@ -163,8 +163,7 @@ class OverlayTable:
 
     def _num_among(self, fetchers: Bools) -> Ints:
         """For each user, how many of the given `fetchers` may fetch her label, (n,)."""
-        entries = np.repeat(fetchers, np.diff(self.rows.indptr))
-        return np.bincount(self.rows.indices[entries], minlength=len(fetchers))
+        return np.bincount(self.rows.indices[np.repeat(fetchers, np.diff(self.rows.indptr))], minlength=len(fetchers))
 
     def _key(self, target: int) -> bytes:
         """A key that is equal for targets whose fetchers have the same rows and weights in any order."""
@@ -199,8 +198,7 @@ class OverlayTable:
         # Targets are of one group if they have as many fetchers of each kind.
         counts = np.stack([self._num_among(kind == k)[users] for k in range(first.size)], axis=1)
         distinct: Ints = np.unique(counts, axis=0)
-        most_first = np.argsort(-(distinct @ weight[first]), kind="stable")
-        return Kinds(rows[first], weight[first], distinct[most_first])
+        return Kinds(rows[first], weight[first], distinct[np.argsort(-(distinct @ weight[first]), kind="stable")])
 
     def envelope(self, users: Ints) -> Floats:
         """For each k, the largest k-th largest weight that any given target's fetchers have; descending."""
@@ -212,7 +210,7 @@ class OverlayTable:
         return most
 
 
-def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints:
+def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
     """For each row the first one of the same length with the same entries in the same order, (n,).
 
     Args:
@@ -226,7 +224,7 @@ def same_rows(start: NDArray[np.integer], *columns: NDArray[np.generic]) -> Ints
     return np.array([first_rows.setdefault(content[first:last], row) for row, (first, last) in rows], dtype=np.int64)
 
 
-def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
+def canonical_rows(weights: "Floats | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
     """The table in rows (CSR), with entries that occur several times added up, and without explicit zeros.
 
     A row whose sum is off by more than `_EXACT` and at most `_ROUNDED` is divided by it, so that it is a law.
@@ -248,7 +246,7 @@ def canonical_rows(weights: "NDArray[np.float64] | scipy.sparse.sparray") -> "sc
 def check_table(
     w: "scipy.sparse.csr_array",
     sampling_rate: float | Floats,
-    flags: Mapping[str, NDArray[np.bool_] | None],
+    flags: Mapping[str, Bools | None],
     draws: int,
 ) -> None:
     """Raise a ValueError, of one line, unless the table is a fetch distribution and the other arguments fit it.

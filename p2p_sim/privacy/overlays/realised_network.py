@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.accountant import FlippedLabels
 from p2p_sim.privacy.binomial_windows import LEAST, SUBNORMAL, Floats, share_of, some
 from p2p_sim.privacy.bound import (
     LARGEST_CLUSTER,
@@ -32,7 +32,7 @@ from p2p_sim.privacy.overlays.symmetric_pairs import (
     amplified_delta,
     product,
 )
-from p2p_sim.privacy.randomized_response import cross, invert, local_delta, local_epsilon, outward
+from p2p_sim.privacy.randomized_response import cross, invert, local_delta, outward
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
@@ -40,7 +40,7 @@ _CAPS = 32
 
 
 @dataclass(frozen=True)
-class UniformSources(Accountant):
+class UniformSources(FlippedLabels):
     """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
 
     Reveal which submissions are noisy bits (noisy labels) that are known anyway. These are no evidence, and an exchange
@@ -70,15 +70,9 @@ class UniformSources(Accountant):
     def __post_init__(self) -> None:
         check_range("sources", self.sources, 1, LARGEST_CLUSTER, whole=True)
         check_range("known", self.known, 0, self.sources - 1, whole=True)
-        check_range("submissions", self.submissions, 0, LARGEST_CLUSTER, whole=True)
-        check_range("members", self.members, 0, LARGEST_CLUSTER, whole=True)
-        check_range("draws", self.draws, 1, LARGEST_CLUSTER, whole=True)
+        for name, least in (("submissions", 0), ("members", 0), ("draws", 1)):
+            check_range(name, getattr(self, name), least, LARGEST_CLUSTER, whole=True)
         check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
-
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """δ(ε), ε at least 0, given the realised network; exact if no bit is known and there are no members."""
@@ -123,7 +117,7 @@ class UniformSources(Accountant):
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
     def _holds(self, epsilon: float, delta: float) -> bool:
-        """Whether δ(ε) is certified to be at most `delta`; quick in clear cases."""
+        """Whether (ε, `delta`) is certified where there are members; quick in clear cases."""
         direct = local_delta(self.flip_prob, epsilon).upper
         spare = delta * (1.0 - 2.0**-48) - self._met * direct
         if spare <= 0.0:
@@ -140,17 +134,17 @@ class UniformSources(Accountant):
 
     @property
     def _met(self) -> float:
-        """The probability 1 - (1 - 1/S)^(c R) that some member fetched the target's bit."""
+        """The probability 1 - (1 - 1/S)^(c R) that one of c members, with R labels each, fetched the target's bit."""
         return some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:
-        """The probability 1 - (1 - 1/S)^t that some submission is the target's bit, rounded up."""
+        """The probability 1 - (1 - 1/S)^t that one of t submissions is the target's bit, of S sources; rounded up."""
         return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
 
 
 @dataclass(frozen=True, eq=False)
-class CappedFetch(Accountant):
+class CappedFetch(FlippedLabels):
     """Submissions whose fetch distributions are known only by their largest entries; no n by n table is needed.
 
     Submitter i fetches from each user with probability at most c = caps[i]. For every target her pair is a
@@ -185,11 +179,6 @@ class CappedFetch(Accountant):
             raise ValueError("known_mass: must be a number in [0, 1], or one for each submitter")
         check_range("flip_prob", self.flip_prob, 0.0, 0.5)
 
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
-
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on every target's δ(ε); the lower value is 0."""
         check_epsilon(epsilon)
@@ -197,8 +186,14 @@ class CappedFetch(Accountant):
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ) for every target, at most ε₀."""
-        basis = "largest fetch probabilities"
-        bound = invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
+        bound = invert(
+            self.delta,
+            delta,
+            self.flip_prob,
+            observer="learner",
+            basis="largest fetch probabilities",
+            conditions=self.conditions,
+        )
         return replace(bound, conditional_on=REALISED)
 
     @cached_property
@@ -212,8 +207,6 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
     Returns (G, 3): each group's cap, its known mass, and how many submitters it has.
     """
-    if caps.size == 0:
-        return np.zeros((0, 3))
     if np.unique(caps).size > _CAPS:
         edges = np.geomspace(caps.min(), caps.max(), _CAPS)
         edges[-1] = caps.max()
@@ -226,9 +219,11 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """The bounds at each level τ for groups of submitters, (G, 3) as `_grouped` returns; no level if α < 1e-100."""
+    """The bounds at several levels τ for groups of submitters; no level if α < 1e-100.
+
+    groups: (G, 3): each group's cap, its known mass, and how many submitters it has.
+    """
     caps, mass, counts = groups.T
-    exposure = _exposure(caps, counts)
     others = 1.0 - caps - mass
     bounds = []
     for level in (share * flip_prob for share in SHARES if flip_prob >= LEAST_FLIP):
@@ -248,10 +243,13 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
         stray = float((counts * chance)[bounded].sum()) * (1.0 + 1e-12)
         pairs = [Pair.three_point(level, c, 1.0, int(k)) for c, k in zip(caps[bounded], counts[bounded], strict=True)]
         bounds.append(LevelBound(leak, exposed, stray, product(pairs)))
-    return Levels(min(1.0, exposure), tuple(bounds))
+    return Levels(min(1.0, _exposure(caps, counts)), tuple(bounds))
 
 
 def _exposure(caps: Floats, counts: Floats) -> float:
-    """The probability that some submitter submits the target's bit, rounded up."""
+    """The probability that some submitter submits the target's bit, rounded up.
+
+    caps, counts: (G,), the probability for each submitter of a group, and how many there are.
+    """
     with np.errstate(divide="ignore"):
         return -math.expm1(float(counts @ np.log1p(-caps))) * (1.0 + 1e-12)

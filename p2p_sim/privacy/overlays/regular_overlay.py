@@ -10,12 +10,11 @@ from functools import cached_property
 
 import numpy as np
 
-from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.accountant import FlippedLabels
 from p2p_sim.privacy.bound import Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.conditions import FETCH_CONDITIONS, Condition
 from p2p_sim.privacy.overlays.fetch_distribution import FetchDistribution
 from p2p_sim.privacy.overlays.user_bound import UserBound
-from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import REALISED
 
 LARGEST_DEGREE = 4_000
@@ -28,7 +27,7 @@ REGULAR = Condition(
 
 
 @dataclass(frozen=True)
-class RegularExchange(Accountant):
+class RegularExchange(FlippedLabels):
     """An exchange in which every user asks one of her G neighbours, on any overlay of this degree.
 
     Args:
@@ -51,11 +50,6 @@ class RegularExchange(Accountant):
         if not 0.0 < self.sampling_rate <= 1.0:
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
 
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label."""
-        return local_epsilon(self.flip_prob)
-
     def delta(self, epsilon: float) -> Bracket:
         """Certified upper bound on δ(ε); the lower value is 0."""
         check_epsilon(epsilon)
@@ -70,9 +64,14 @@ class RegularExchange(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Certified ε(δ), δ in (0, 1), at most ε₀."""
         check_delta(delta)
-        upper = self._bounds.epsilon(delta)
         return PrivacyBound(
-            0.0, upper, delta, observer="learner", adjacency="label", basis=self.basis, conditions=self.conditions
+            0.0,
+            self._bounds.epsilon(delta),
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=self.basis,
+            conditions=self.conditions,
         )
 
     @cached_property

@@ -62,7 +62,7 @@ class Shift:
 
     @property
     def weight(self) -> float:
-        """count · rate · shift² (1/low + 1/(1-high)): about the variance of the sum of all users' losses."""
+        """About the variance of the sum of all users' privacy losses: count · rate · shift² (1/low + 1/(1-high))."""
         spread = 1.0 / max(self.low, 1e-3) + 1.0 / max(1.0 - self.high, 1e-3)
         return self.count * self.rate * self.shift**2 * spread
 
@@ -99,24 +99,22 @@ class ShiftLaw:
         return np.asarray(np.exp(self.grid * (self.first + np.arange(len(self.law)))))
 
     def above(self, ratio: Floats) -> Floats:
-        """HS_ratio(second || first), rounded up, for each given ratio of at least 0.
+        """The hockey-stick divergence of the second law from the first, rounded up, for each ratio of at least 0.
 
-        HS is second(E) - ratio · first(E) + lost[1], where E is the event that the likelihood ratio exceeds `ratio`.
+        It is second(E) - ratio · first(E) + lost[1], where E is the event that the likelihood ratio exceeds `ratio`.
         """
         lowered = ratio * (1.0 - _NEAR)
-        at = np.searchsorted(self.ratios, lowered, side="right")
-        first, second = self._upper[:, at]
+        first, second = self._upper[:, np.searchsorted(self.ratios, lowered, side="right")]
         gained = second * (1.0 + SLACK) - lowered * first * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[1])
 
     def below(self, ratio: Floats) -> Floats:
-        """HS_ratio(first || second), rounded up, for each given ratio of at least 0.
+        """The hockey-stick divergence of the first law from the second, rounded up, for each ratio of at least 0.
 
-        HS is first(E) - ratio · second(E) + lost[0], where E is the event that the likelihood ratio is below 1/ratio.
+        It is first(E) - ratio · second(E) + lost[0], where E is the event that the likelihood ratio is below 1/ratio.
         """
         lowered = ratio * (1.0 - _NEAR)
-        at = np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")
-        first, second = self._lower[:, at]
+        first, second = self._lower[:, np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")]
         gained = first * (1.0 + SLACK) - lowered * second * (1.0 - SLACK)
         return np.asarray(np.maximum(gained, 0.0) + self.lost[0])
 
@@ -139,9 +137,11 @@ class ShiftLaw:
         inside = slice(int(used[0]), int(used[-1]) + 1) if used.size else slice(0, 1)
         cut = law.copy()
         cut[inside] = 0.0
-        first_lost = self.lost[0] + factor.lost[0] + float(cut.sum())
-        second_lost = self.lost[1] + factor.lost[1] + float((cut * ratios).sum())
-        return ShiftLaw(law[inside], first + inside.start, self.grid, (first_lost, second_lost))
+        lost = (
+            self.lost[0] + factor.lost[0] + float(cut.sum()),
+            self.lost[1] + factor.lost[1] + float((cut * ratios).sum()),
+        )
+        return ShiftLaw(law[inside], first + inside.start, self.grid, lost)
 
 
 def _sums(values: Floats) -> Floats:
@@ -156,9 +156,10 @@ LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
 
 
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
-    """The law of all users' independent observations, on the given grid, or on one that suits them.
+    """The law of all users' independent observations, on a grid of log-ratios.
 
-    The result is `LAW_SHOWN` if p or p + d of some user lies outside [0, 1].
+    grid: the step of the grid; None: one that suits the users. The result is `LAW_SHOWN` if the probability that some
+    user shows 1 could lie outside [0, 1] under either law.
     """
     shifts = [users for users in shifts if users.count and users.rate > 0.0 and users.shift != 0.0]
     if not all(users.possible for users in shifts):
@@ -187,9 +188,10 @@ class Outcomes(NamedTuple):
 
 
 def _outcomes(users: Shift) -> Outcomes:
-    """The probabilities of one user's outcomes; those less likely than `_RARE` count as showing the law itself.
+    """The probabilities of the outcomes of one of the users, all of whom have the same pair.
 
-    The probabilities are rate · (low, low + d) for 1, and rate · (1-high, 1-high-d) for 0.
+    With d = `users.shift`, they are rate · (low, low + d) for 1 and rate · (1-high, 1-high-d) for 0 under the two laws.
+    Where one of them is at most rate · `_RARE`, the outcome counts as showing the law itself.
     """
     low, high = users.low, users.low
     if users.high - users.low > _SAME:
@@ -206,9 +208,10 @@ def _outcomes(users: Shift) -> Outcomes:
 
 @lru_cache(maxsize=4096)
 def counted(users: Shift, grid: float) -> ShiftLaw:
-    """The law of what `users.count` users show: k of them show 1, and z of the others show 0.
+    """The law of what `users.count` users with equal pairs show, on a grid of log-ratios of step `grid`.
 
-    The loss is k ln(hit[1]/hit[0]) + z ln(zero[1]/zero[0]).
+    Only the numbers matter: k of them show 1, and z of the others show 0. With `hit` and `zero` of `Outcomes`, the loss
+    is k ln(hit[1]/hit[0]) + z ln(zero[1]/zero[0]).
     """
     hit, zero, law_itself, alike = _outcomes(users)
     # Nobody shows the law itself with probability (1 - law_itself)^count. All other outcomes count as lost.

@@ -34,7 +34,6 @@ revealed.
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable
@@ -70,24 +69,32 @@ def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
     use = np.where(table.members[others], 1.0, table.rates[others])
     met = _indices(others, askers[pooled])  # their law without the target
     use[met >= 0] /= np.maximum(1.0 - chances[pooled][met[met >= 0]], 1e-300)
-    draws = np.where(table.members[others], table.draws, 1)
-    hits, hidden = _rings(user, column[~mine], entries[~mine], rates=use, draws=draws, num_cells=len(hiding))
+    hits, hidden = _rings(
+        user,
+        column[~mine],
+        entries[~mine],
+        rates=use,
+        draws=np.where(table.members[others], table.draws, 1),
+        num_cells=len(hiding),
+    )
     # The law of each fetcher's hidden weight W_i(X_i), given that she did not ring; then her pair.
     hit, at = np.zeros(len(fetchers)), _indices(others, fetchers)
     hit[at[at >= 0]] = hits[at >= 0]
     laws, units = _hidden_weight(row[mine], entries[mine], hidden[column[mine]], len(fetchers))
-    length = table.rows.indptr[fetchers + 1] - table.rows.indptr[fetchers]
-    unhit = 1.0 - hit - 2.0 * UNIT * (2 + length)  # a sum, rounded down
+    unhit = 1.0 - hit - 2.0 * UNIT * (2 + np.diff(table.rows.indptr)[fetchers])  # a sum, rounded down
     submits = table.rates[fetchers] / np.maximum(unhit, weights) * (1.0 + 1e-14)
     each = zip(laws, submits * table.flip_prob * units, submits.tolist(), weights.tolist(), strict=True)
     return product([_pair(law, low, rate=rate, weight=weight) for law, low, rate, weight in each])
 
 
 def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
-    """The pair of a fetcher's submission, mixed over her hidden weight: low = c α W_i(X_i), high = low + c W_iv.
+    """The pair of what a fetcher's submission shows of the target's bit, mixed over her hidden weight W_i(X_i).
+
+    Its parts have low = c α W_i(X_i) and high = low + c W_iv; where the hidden weight is 0, the bit itself is shown.
 
     Args:
-        law: (L,), of W_i(X_i), in multiples of some unit. low: c α times this unit. rate: c. weight: W_iv.
+        law: (L,), probabilities of W_i(X_i) = 0, 1, ... units. low: c α times the unit.
+        rate: c, with which her sample is seen. weight: W_iv, the probability that she fetches from the target.
     """
     law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added at most 4u
     used = 1 + np.flatnonzero(law[1:] > 0.0)
@@ -95,7 +102,7 @@ def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
     return Pair(law[used] * (low * used), law[used] * (low * used + rate * weight), 1, leak)
 
 
-def _indices(users: NDArray[np.integer], among: NDArray[np.integer]) -> Ints:
+def _indices(users: Ints, among: Ints) -> Ints:
     """The index of each user in `among`, an ascending array of users; -1 where she is not in it."""
     if not among.size:
         return np.full(users.size, -1)
@@ -128,13 +135,15 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
 def _rings(
     users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: Ints, num_cells: int
 ) -> tuple[Floats, Floats]:
-    """How likely cells are seen, as two arrays: h_k for each user, (K,), and u_j for each cell, (C,).
+    """How likely it is that users submit cells' bits, h (K,), and that cells' bits stay hidden, u (C,).
 
+    S_k are the cells from which user k may fetch and that are not assigned to her; W_k(S_k) is the sum of their W_kj.
     h_k = rate_k W_k(S_k) is the probability that user k submits a bit of S_k. With R_k draws of user k,
     u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)), rounded down, is the probability that cell j stays hidden.
 
     Args:
-        users, cells, entries: (E,) each, k, j and W_kj for each j in S_k. rates, draws: (K,), of each user.
+        users, cells, entries: (E,) each, k, j and W_kj for each j in S_k. rates, draws: (K,), of each user: the
+            probability that what she fetched is seen, and how many labels she fetched. num_cells: C.
     """
     total = np.bincount(users, weights=entries, minlength=len(rates))
     hit = np.minimum(rates * total, 1.0)
@@ -147,7 +156,9 @@ def _rings(
 
 
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
-    """The laws, (F, L), of F = `count` fetchers' hidden weights W_i(X_i), in multiples of units, and the units, (F,).
+    """The laws, (F, L), of F = `count` fetchers' hidden weights, in multiples of units, and the units, (F,).
+
+    A fetcher's hidden weight is the probability with which she fetches from those of her cells that stay hidden.
 
     Args:
         fetchers, entries, hidden: (C,) each: for each cell its fetcher, its weight, and the probability that it is
@@ -169,12 +180,11 @@ def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) 
     law = np.zeros((count, length))
     law[:, 0] = 1.0
     starts = np.cumsum(sizes) - sizes
-    places = np.arange(length)
     for rank in range(int(sizes.max(initial=0))):
         rows = np.flatnonzero(sizes > rank)
         entry = starts[rows] + rank
         before = law[rows]
-        back = places - steps[entry][:, None]
+        back = np.arange(length) - steps[entry][:, None]
         moved = np.where(back >= 0, np.take_along_axis(before, np.maximum(back, 0), axis=1), 0.0)
         chance = hidden[entry][:, None]
         law[rows] = before * (1.0 - chance) + moved * chance

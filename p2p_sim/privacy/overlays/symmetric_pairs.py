@@ -73,8 +73,9 @@ class SymmetricLosses:
     error: float = 0.0
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """HS_ratio(P || Q) = Σ max(0, P - ratio·Q), an upper bound; HS_ratio(Q || P) is equal.
+        """Upper bound of the hockey-stick divergence Σ max(0, P - ratio·Q), which is the same with P and Q exchanged.
 
+        `limit` has no effect.
         ln(ratio) and the losses are rounded, so that ln(ratio) is lowered by 4u times the larger of them.
         """
         losses = self.grid * (self.first + np.arange(len(self.law)))
@@ -170,6 +171,7 @@ def _step(pair: Pair, grid: float) -> Floats:
 class LevelBound(NamedTuple):
     """What bounds the fetchers of a target at one level τ. A fetcher is *stray* at τ if p_i < τ or p_i + w > 1-τ.
 
+    p_i is the probability that i's submission is 1 if the target's bit is 0, and p_i + w if it is 1, given all others.
     All noisy bits but the target's are revealed. Stray fetchers count as showing whether they fetched the target's bit,
     and, if so, the bit. leak: the probability that the bit is shown so. always: the part of `leak` of fetchers who
     count as stray at every p_i. stray: a bound of the probability that any other fetcher is stray. law: bounds those
@@ -197,13 +199,13 @@ class Levels:
     bounds: tuple[LevelBound, ...] = ()
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio, averaged over the revealed bits."""
+        """Upper bound of the hockey-stick divergence, averaged over the revealed bits; `limit` has no effect."""
         if not self.bounds:
             return self.exposure
         return self.combined(np.array([bound.law.divergence(ratio) for bound in self.bounds]))
 
     def combined(self, within: Floats) -> float:
-        """The best bound of HS_ratio from all levels, given the divergence H of each level's law, (K,), K > 0."""
+        """The best bound of HS_ratio from all K > 0 levels; within: (K,), the divergence H of each level's law."""
         leaks, always, strays = np.array([bound[:3] for bound in self.bounds]).T
         # min over k of leak_k + H_k.
         single = float((leaks + within).min())
@@ -230,7 +232,7 @@ def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limi
 
 
 def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
-    """keep = 1-α-αe^ε, rounded up, and the ratio r = (e^ε(1-α)-α)/keep, at least 1, rounded down.
+    """keep = 1-α-αe^ε, rounded up, and the ratio r = (e^ε(1-α)-α)/keep, at least 1, rounded down; 0 and 1 if keep <= 0.
 
     They follow from the noise on the target's own label: δ(ε) <= keep · HS_r.
     """
@@ -245,4 +247,7 @@ class Divergence(Protocol):
     """A bound of the hockey-stick divergence of what is seen if one user's noisy bit is 1 and if it is 0."""
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio. With a limit, it may be larger, on the same side of the limit."""
+        """Upper bound of the hockey-stick divergence at a ratio of at least 1.
+
+        With a limit, it may be larger than without, but is on the same side of the limit: quicker where that is enough.
+        """

@@ -12,10 +12,9 @@ from functools import cached_property
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats
-from p2p_sim.privacy.overlays.overlay_table import remembered
+from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.symmetric_pairs import (
     SHARES,
     Divergence,
@@ -66,7 +65,7 @@ def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats
 
 
 def _factors(weights: Floats, strengths: Floats, flip_prob: float) -> Floats:
-    """Σ_j ln E exp(-strength · w_j · Bernoulli(α)), for each strength, (S,)."""
+    """Σ_j ln E exp(-strength · w_j · Bernoulli(α)) over all weights w_j, for each of S strengths, (S,)."""
     values, counts = np.unique(weights, return_counts=True)
     return np.asarray(np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts)
 
@@ -80,6 +79,8 @@ def _chernoff(exponents: Floats) -> Floats:
 class Tails:
     """Bounds of the probability that a user's p_i is below a level, for rows of a table, each without one entry.
 
+    p_i is the sum of the entries of row i for users, other than the target, whose noisy bit is 1.
+
     Args:
         row: returns the entries of a user's row for users with hidden bits, in any order.
         flip_prob: α in (0, 1/2]. levels: (K,), positive.
@@ -91,8 +92,11 @@ class Tails:
     levels: Floats
     without: int = 0
 
-    def lacking(self, users: NDArray[np.integer], entries: Floats) -> Floats:
-        """The bounds, (F, K), for the rows of F users, each without one entry for a hidden bit: `entries`, (F,)."""
+    def lacking(self, users: Ints, entries: Floats) -> Floats:
+        """The bounds, (F, K), at each level for the rows of F users, each without one entry.
+
+        users, entries: (F,), the user, and the entry of her row, for a hidden bit, that is left out.
+        """
         bounds = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
         for index, (user, entry) in enumerate(zip(users.tolist(), entries.tolist(), strict=True)):
@@ -110,8 +114,8 @@ class Tails:
                 bounds[uneven, index] = _chernoff((level * strengths + factors).min(axis=1))
         return bounds
 
-    def worst(self, users: NDArray[np.integer], count: int) -> Floats:
-        """The bounds, (count, K), with equal rows, that hold for every user's row, whichever entry is left out."""
+    def worst(self, users: Ints, count: int) -> Floats:
+        """The bounds, (count, K), all rows equal, that hold for every user's row, whichever entry is left out."""
         bounds = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
         return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))
 
@@ -135,6 +139,7 @@ class Tails:
 
     @remembered
     def _bounds_of_equal(self, weight: float, count: int) -> Floats:
+        """`tail_bounds` of `count` equal weights."""
         return _even(weight, count, self.flip_prob, self.levels)
 
     def _hiding(self, user: int) -> Floats:
@@ -165,8 +170,8 @@ class TargetLevels:
     Args:
         weights, rates, counts: (G,), each group's w, its users' rate, and how many users it has.
         flip_prob: α in [0, 1/2].
-        tails: (G, K), at each level of `SHARES` the bound of `Tails` for the groups' rows without the target; None if
-            there is no group, or α is below `LEAST_FLIP`.
+        tails: (G, K), at each level of `SHARES` the bound of `Tails` for the groups' rows without the target; None if α
+            is below `LEAST_FLIP`.
         copies: (G,), how many such groups there are, each with a row of its own.
     """
 
@@ -186,7 +191,7 @@ class TargetLevels:
 
     @cached_property
     def _exposures(self) -> Floats:
-        """Probability that some user of a group submits the target's bit, for each group, (G,)."""
+        """Probability that some user of a group submits the target's bit, for each group, (G,); rounded up."""
         with np.errstate(divide="ignore"):
             unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
         return np.asarray(-np.expm1(unseen) * (1.0 + 1e-15) + SUBNORMAL)
@@ -200,14 +205,13 @@ class TargetLevels:
         return self.some(range(len(SHARES)))
 
     def some(self, levels: Sequence[int]) -> Levels:
-        """The bound that combines some levels, given by their indices in `SHARES`; never below that of all levels."""
+        """The bound that combines some levels, given by their indices in `SHARES`; no less than that of all levels."""
         return Levels(self._exposure, tuple(bound for level in levels if (bound := self._level(level)) is not None))
 
     def best(self, ratio: float) -> tuple[int, ...]:
         """Indices of a few levels that together bound HS_ratio nearly as well as all, chosen greedily."""
         chosen: tuple[int, ...] = ()
-        bounds = {level: self._level(level) for level in range(len(SHARES))}
-        within = {level: bound.law.divergence(ratio) for level, bound in bounds.items() if bound}
+        within = {k: bound.law.divergence(ratio) for k in range(len(SHARES)) if (bound := self._level(k))}
         rest = set(within)
         while rest and len(chosen) < _FEW:
             longer = [(*chosen, level) for level in sorted(rest)]
@@ -234,8 +238,10 @@ class TargetLevels:
         # The others' three-point pairs, by weight and rate.
         lines, at = np.unique(np.stack([weights, self.rates], axis=1)[bounded], axis=0, return_inverse=True)
         users = np.bincount(at.ravel(), weights=(self.counts * copies)[bounded])
-        each = zip(lines.tolist(), users, strict=True)
-        pairs = [Pair.three_point(threshold, weight, rate, int(count)) for (weight, rate), count in each]
+        pairs = [
+            Pair.three_point(threshold, weight, rate, int(count))
+            for (weight, rate), count in zip(lines.tolist(), users, strict=True)
+        ]
         return LevelBound(leak, always, stray, product(pairs))
 
 
