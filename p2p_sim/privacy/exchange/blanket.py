@@ -44,7 +44,9 @@ Blocks = tuple[tuple[int, float], ...]
 
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
-    """A law on few values that lies stochastically above V, the number of users whose label is submitted.
+    """The law of V, the number of users whose label is submitted, on few values: larger values of V get more weight.
+
+    Whatever grows with V has at least as large a mean under the result as under the true law.
 
     Args:
         users: how many users' labels V is about; at most `sources`.
@@ -75,7 +77,7 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
 
 @lru_cache(maxsize=16)
 def _upper_tails(users: int, rate: float, trials: int) -> Floats:
-    """Pr[V >= v] for v = 0..users + 1, rounded up, where V of the `users` users have their label submitted.
+    """Pr[V >= v] for v = 0..users + 1, rounded up: V is how many of these users have their label submitted.
 
     The law is computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user. All
     terms are positive, and each step is off by less than 6u; the sums of the tails add (n+1)u. Underflow adds at
@@ -94,9 +96,11 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 
 
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
-    """Upper bound of Pr[V >= v], by V <= t and by Chernoff's bound; V of `users` users have their label submitted.
+    """Upper bound of Pr[V >= v]: V is how many of `users` users have their label submitted.
 
-    hit: probability that one of the `trials` users submits a given user's label. rate: probability that she submits.
+    It is the smaller of two: the probability of at least v submissions, and Chernoff's bound.
+
+    trials: how many users may submit. rate: probability that one does. hit: that she submits a given user's label.
     The events that different users' labels are submitted are negatively associated (Dubhashi and Ranjan 1998). So
     E e^(sV) <= (1 - q + q e^s)^users for s >= 0, where q is the probability of one such event: any s gives a bound.
     """
@@ -186,7 +190,10 @@ class _Walk:
 
 @lru_cache(maxsize=8)
 def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
-    """The terms of the sum over V (`visited`), b and s for n = `users`, γ = `share` and k = `kinds`.
+    """The terms of the sum that bounds δ, for all ε at once, over V, b and s (see the module).
+
+    users: n. share: γ, the probability of a blanket message. kinds: k, of messages. visited: the law of V, the number
+    of users whose label is submitted. blocks: fewest and most blocks into which the values of b are cut.
 
     Let the messages of b of the other V - 1 visited users belong to the blanket. With c = (n - V)(e^ε-1)γ/k, the charge
     for users who are not visited, the sum over b is E [ mean of b+1 worths - c/(b+1) ]_+ . The mean falls with b (in

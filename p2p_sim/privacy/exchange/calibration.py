@@ -86,7 +86,7 @@ def calibrate_each(
     """The smallest certified α of three digits for each distinct cluster size: larger clusters need less noise.
 
     Args:
-        sizes, num_classes, sampling_rate, epsilon, delta: as in `calibrate_flip_prob`.
+        sizes: of the clusters. num_classes: K. sampling_rate: θ. epsilon, delta: the target against the learner.
     """
     return {
         size: calibrate_flip_prob([size], num_classes, sampling_rate, epsilon, delta)

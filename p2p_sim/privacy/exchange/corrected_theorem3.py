@@ -100,7 +100,10 @@ class _Target:
         return x > 1.0 or (x > self.theta and n * (x * math.log(x / self.theta) - x + self.theta) >= need)
 
     def _sampled(self, ones: float) -> float:
-        """J(1 - J/n)Γ at J = `ones` expected noisy ones: what sampling contributes to the exponent."""
+        """J(1 - J/n)Γ at J = `ones` expected noisy ones of n users: what sampling adds to the exponent of the proof.
+
+        Γ is that of `sufficient_flip_prob`.
+        """
         return ones * (1.0 - ones / self.n) * self.gamma
 
 

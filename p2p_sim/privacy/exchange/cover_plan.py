@@ -82,7 +82,10 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Limit of evaluations for all m up to `half`: twice `_LOOKS`, or 0 if at least `_LOOKS` are expected."""
+        """How many evaluations may be made before the first attempt to certify all data sets is given up.
+
+        It is twice `_LOOKS`, or 0 if at least `_LOOKS` are expected to be needed for all data sets up to m = `half`.
+        """
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))

@@ -72,7 +72,10 @@ class Sources:
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
     def variances(self, ones: int) -> Variances:
-        """p(1-p) S/t and α(1-α), with p = α + (1-2α) m/S for m = `ones`: an estimate that only guides searches.
+        """Two variances of the noise on the share of noisy ones: of the draws of t of S labels, and of the flips.
+
+        They are p(1-p) S/t and α(1-α), p = α + (1-2α) m/S the expected share if m = `ones` other users hold label 1, t
+        the expected number of submissions. They only guide searches.
 
         In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of both values.
         """
@@ -96,7 +99,7 @@ class DeltaEvaluator:
     change: float = NARROW
 
     def views(self, ones: Sequence[int]) -> Views:
-        """What the learner may see in data sets with m others of label 1, for each m in `ones`.
+        """The probabilities of all that the learner may see, in the data sets where m others hold label 1, m in `ones`.
 
         If δ is summed from tables (`direct`), the result has a column for each m; else only the first m counts. Pass
         the result to `bounds`, for as many ε as are wanted.
@@ -123,7 +126,7 @@ class DeltaEvaluator:
 
     @cached_property
     def submissions(self) -> SubmissionCounts:
-        """The numbers t of submissions at which δ is evaluated, with their weights; every t if sums are in full."""
+        """The numbers of submissions at which δ is evaluated, with their weights in the sum over all numbers."""
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
             # a truncated probability counts up to e^ε₀ times in δ: then each changes δ by at most e^-14 = 1e-6 of it
@@ -224,7 +227,9 @@ class DeltaEvaluator:
 
 
 def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
-    """What the learner may see in the data sets with these m: tables for all m, or tails for the first m alone."""
+    """The probabilities of what the learner may see where m others hold label 1: tables for all m of `ones`, if the
+    evaluator sums directly, else tails for the first m alone.
+    """
     worlds = [evaluator.setting.world(m) for m in ones]
     if evaluator.direct:
         return DirectViews.of(worlds, evaluator.submissions, sparse=True)
@@ -236,7 +241,7 @@ _single_views = lru_cache(maxsize=16)(_views)
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """ln of a rough δ, rounded down to a multiple of 8, for which sums may then be truncated.
+    """ln of a rough δ, rounded down to a multiple of 8: terms far below this δ may then be left out of sums.
 
     Args:
         attained: a function of ln δ': a lower bound of δ from sums that are truncated for δ'.

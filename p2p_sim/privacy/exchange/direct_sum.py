@@ -150,7 +150,9 @@ class Spacing(NamedTuple):
 
 
 def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
-    """The largest step h of X at which the probability of any event is off by at most exp(log_tail - 16).
+    """The largest step h for a sum over every h-th value of X, the number of other users' noisy ones, times h.
+
+    With it the probability of any event is off by at most exp(log_tail - 16).
 
     Args:
         world: the users besides the target. submissions: the largest t.
@@ -241,7 +243,9 @@ class DirectViews:
     def deltas(
         self, coefficients: Coefficients, ends: Sequence[bool] = (False, True), starts: Ints | None = None
     ) -> list[Floats]:
-        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
+        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), in both directions.
+
+        p and q are a view's probabilities if the target's noisy bit is 0 and 1, or the reverse.
 
         Args:
             coefficients: keep and lose of `hockey_stick_coefficients`, both positive.

@@ -104,7 +104,7 @@ class KaryExchange(Accountant):
         return outward(0.0, min(self._blanket(epsilon), self._capped(epsilon))).upper
 
     def _capped(self, epsilon: float) -> float:
-        """Upper bound of δ(ε): Pr[somebody submits the target's label] times δ(ε) of the noisy label itself."""
+        """Upper bound of δ(ε): Pr[the target's label is submitted] times δ(ε) of randomised response alone."""
         return self._exposure * local_delta(self.flip_prob, epsilon, self.num_classes).upper
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -166,7 +166,7 @@ class KaryExchange(Accountant):
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """A part of the sum `_blanket(epsilon)`, over the likeliest values of V; never above the whole sum."""
+        """A part of the sum `_blanket(epsilon)`: over the likeliest numbers V of users whose label is submitted."""
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 

@@ -64,7 +64,9 @@ class Statistic:
 
 @lru_cache(maxsize=64)
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
-    """The laws of the statistics w k - w' k', (w, w') in `WEIGHTS`, for lower bounds of δ in a cluster of `users`.
+    """The laws of statistics of the submissions, each of which gives a lower bound of δ in a cluster of `users`.
+
+    Each is w k - w' k' for a pair (w, w') in `WEIGHTS`: k and k' count the submissions of the target's two classes.
 
     Statistics that take too long are left out; the list is empty for two classes.
     """
@@ -75,7 +77,10 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
-    """The law of d = up·k - down·k', where k submissions are x and k' are x'; None if it takes too long."""
+    """The law of up·k - down·k' under either label of the target; None if it takes too long.
+
+    k and k' are the numbers of submissions of the two classes x and x' that the target may have.
+    """
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
     # the statistic modulo M = `width`: if two of its values become equal, which is unlikely, the bound only falls
@@ -128,7 +133,9 @@ class CountPairs(NamedTuple):
 
 
 def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
-    """The law of (N, N') among the others, each of whose noisy labels is x or x' with probability α' = `flipped`.
+    """The law of (N, N'), how many other users' noisy labels are x, and how many are x'.
+
+    Each of the `others` has noisy label x with probability `flipped`, and x' with the same probability.
 
     The count of a class whose weight (`up` for x, `down` for x') is 0 is set to 0.
     """

@@ -155,10 +155,11 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """The laws of (t submissions, ones among them) if all others hold label 0, for lower bounds of compositions.
+        """Two laws of what the learner sees where all others hold label 0: with the target's label 0, and with 1.
 
-        None above `LARGEST_PAIR` submissions, and for α = 0. Neighbouring values of t form a block: of more submissions
-        than the smallest t of the block the learner is assumed to see only so many.
+        They give lower bounds of ε of compositions. A view is a pair (t submissions, ones among them). Neighbouring
+        values of t form a block: of more submissions than the smallest t of the block the learner is assumed to see
+        only so many. None above `LARGEST_PAIR` submissions, and for α = 0.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:

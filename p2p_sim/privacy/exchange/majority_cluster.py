@@ -196,7 +196,7 @@ class MajorityCluster(MajoritySources):
 
     @cached_property
     def _half(self) -> int:
-        """The largest m to evaluate: swapping the labels maps larger m onto smaller ones."""
+        """The largest number m of others with label 1 to evaluate; swapping the labels maps larger m to smaller ones."""
         return (self.sources - 1) // 2
 
     def _share(self, ones: int) -> float:
@@ -204,7 +204,9 @@ class MajorityCluster(MajoritySources):
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The m with the largest δ just below ε: among all m in a small cluster, among `_LOOKS` m in a large one."""
+        """The number m of others with label 1 at which δ just below ε is largest: of all m in a small cluster, of
+        `_LOOKS` values in a large one.
+        """
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
@@ -250,9 +252,11 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """The block of m = `first` to `first` + b, b = `revealed`; None if b is too small or no kernel dominates.
+        """The block of the data sets with m = `first` to `first` + `revealed` others of label 1.
 
-        log_delta: ln of the δ of interest. smallest: as in `DataSetBlock`.
+        None if `revealed` is too small, or if no kernel is known that dominates those of all these data sets.
+
+        log_delta: ln of the δ of interest. smallest: whether a block that fails is not followed by a smaller one.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None

@@ -148,9 +148,10 @@ class TabulatedKernel(Kernel):
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
-    """A kernel p̃ whose δ is at least that of p(x) = g((r + x)/S) for every r = 0..b; None if none is found.
+    """A kernel under which δ is at least as large as it is when b noisy bits are revealed, whatever these bits are.
 
-    r of the b revealed noisy bits are 1, and x of the noisy bits that are not revealed.
+    If r of the b revealed bits and x of the others are 1, a submission is a 1 with probability g((r + x)/S). The δ of
+    the result, a function of x, is at least that for every r = 0..b. None if no such kernel is found.
 
     Args:
         kernel: g. sources: S. revealed: b, at least 1. first, last: smallest and largest x.

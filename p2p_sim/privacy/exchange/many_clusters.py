@@ -90,7 +90,10 @@ class SubmissionLaws(NamedTuple):
 
 
 def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> SubmissionLaws | None:
-    """The law of t from `sources` sources, with all other bits revealed, by cluster; None if t may exceed `_MOST`."""
+    """For each cluster the law of the number of submissions that carry the bits of `sources` users.
+
+    All other users' bits are taken to be revealed. None if there may be more than `_MOST` such submissions.
+    """
     laws = [
         SubmissionCounts.of(
             s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
@@ -108,7 +111,10 @@ def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> Submi
 
 @lru_cache(maxsize=4096)
 def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
-    """Upper bounds (most + 1,) of δ_t(ε) for t = 0..most submissions, over all data sets and both directions."""
+    """Upper bounds (most + 1,) of δ(ε) given that there are t = 0..most submissions, over all data sets.
+
+    sources: users whose noisy bits can be submitted.
+    """
     views = _views(sources, flip_prob, most)
     starts = np.searchsorted(views.lower, np.arange(most))
     [upper] = views.deltas(hockey_stick_coefficients(flip_prob, epsilon), (True,), starts)

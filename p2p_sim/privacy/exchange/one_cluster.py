@@ -193,14 +193,18 @@ class ClusterExchange(Sources):
 
     @property
     def least_revealed(self) -> int:
-        """The smallest b of a block in the last attempt where evaluations are limited: 1% of S, 2% for S above 20,000.
+        """How many noisy bits are revealed at least, in the last attempt where the number of evaluations is limited.
 
-        It is 0 for S < 100. With so few data sets, the last attempt is the first one without its limit.
+        It is 1% of the S sources, 2% for S above 20,000, and 0 for S < 100: with so few data sets, the last attempt is
+        the first one without its limit.
         """
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def _room(self, epsilon: float, delta: float) -> float:
-        """The largest of `_ROOM` that raises ε of m = 0 by less than revealing `least_revealed` bits; else 0."""
+        """By which share to raise ε of m = 0: the largest of `_ROOM` that costs less than revealing bits; else 0.
+
+        epsilon: ε of m = 0 at `delta`. The bits are `least_revealed` many.
+        """
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
         for room in _ROOM:
@@ -211,7 +215,7 @@ class ClusterExchange(Sources):
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """The block that is evaluated at m = 0 with b = `least_revealed` and so certifies m = 0 to b."""
+        """The block that certifies the data sets m = 0 to `least_revealed` by one evaluation at m = 0."""
         return CoverBlock(ZEROS.ones, self.least_revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
@@ -245,10 +249,11 @@ class ClusterExchange(Sources):
         variance_share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Whether all data sets from m = 1 + `least` to half are certified, block by block; False also if it gives up.
+        """Certify all data sets from m = 1 + `least` to half, block by block; return whether it succeeded.
 
         Args:
-            targets: what quick looks are checked against; `include` may raise them.
+            targets: what quick looks are checked against; `include` may raise them. log_delta: ln of the δ of interest.
+            include: certifies a block, by raising a target or by a check; returns whether it did.
             least: smallest b of a block. variance_share: the V that blocks need, as a share of that of m = 0.
             limited: whether to give up after `CoverPlan.most_looks` evaluations, unless `searched_in_full`. If False,
                 the result for `epsilon` and `profile` is True, since their `include` certifies every block.
@@ -274,5 +279,5 @@ class ClusterExchange(Sources):
         return first > half
 
     def _log_delta(self, epsilon: float) -> float:
-        """ln of a rough δ(ε) of m = 0, for which sums may be truncated."""
+        """ln of a rough δ(ε) of m = 0; terms far below it may be left out of sums."""
         return rough_log_delta(lambda guess: DeltaEvaluator(self, guess).at(0, epsilon).lower)

@@ -123,7 +123,9 @@ class CutOffViews:
         )
 
     def deltas(self, coefficients: Coefficients, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
+        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), in both directions.
+
+        p and q are a view's probabilities if the target's noisy bit is 0 and 1, or the reverse.
 
         Args:
             coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
@@ -155,7 +157,9 @@ class CutOffViews:
         return [bounds[end] for end in ends]
 
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
-        """The cut-off among t submissions: the smallest k with ln B(k)/A(k) > threshold; t + 1 if there is none.
+        """The smallest number k of ones among t submissions with ln B(k)/A(k) > threshold; t + 1 if there is none.
+
+        A(k) and B(k) are the probabilities of k ones if the target's noisy bit is 0 and 1.
 
         guess: the cut-off for a neighbouring t, from which the search starts; None if unknown.
         """
@@ -211,7 +215,7 @@ class _Nodes:
 
     @staticmethod
     def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
-        """The quadrature with these weights at these values `noisy` of X."""
+        """The quadrature with these weights at these values `noisy` of X, the number of other users' noisy ones."""
         sources = world.sources
         if world.kernel is not None:
             return _Nodes.of_kernel(weights, *world.shares(noisy), *world.shares(noisy + 1.0))
@@ -225,7 +229,9 @@ class _Nodes:
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
-        """The quadrature for a kernel: a submission is a 1 with probability `share` at X, and `more` at X + 1.
+        """The quadrature for a kernel, the probability that a submission is a 1 given the number of noisy ones.
+
+        share, more: (W,) the kernel at X and X + 1 noisy ones, X as many as other users have. weights: (W,) of X.
 
         `rest` is 1 - `share`, `less` is 1 - `more`. Common to A and B are ln `more` and ln `rest`. A adds
         ln(share/more) for each one, B adds ln(less/rest) for each zero.
@@ -237,7 +243,7 @@ class _Nodes:
         return _Nodes(weights, _log(more, less), _log(rest, share), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
-        """ln B(k)/A(k): the log-likelihood ratio of k ones among t submissions, the target's bit 1 against 0."""
+        """ln B(k)/A(k): by how much k ones among t submissions are likelier if the target's noisy bit is 1 than 0."""
         # the terms that A and B have in common, then the logarithms of the sums A and B
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
@@ -246,7 +252,10 @@ class _Nodes:
         return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
 
     def first_above(self, t: int, threshold: float, guess: int | None) -> int:
-        """The smallest k with ln B(k)/A(k) > threshold among t submissions, searched from `guess`; t + 1 if none."""
+        """The smallest number k of ones among t submissions whose `ratio` exceeds `threshold`; t + 1 if none does.
+
+        guess: a k from which the search starts; None: no guess.
+        """
         low, high = -1, t + 1  # ratio(low) <= threshold < ratio(high), by convention at the ends
         if guess is not None:
             # away from the guess in doubling steps, until the ratio is on the other side of the threshold

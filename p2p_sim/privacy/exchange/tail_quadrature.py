@@ -55,7 +55,8 @@ class TailQuadrature:
         """The points and weights with as few pieces as the allowed error permits; None if they would save little.
 
         Args:
-            weights: (W,) Pr[X]. share: (W + 1,) p(x), ascending, for each X and for the last X + 1.
+            weights: (W,) Pr[X = x] for W neighbouring x.
+            share: (W + 1,) p(x), the probability that a submission is a 1, for these x and the next one; ascending.
             submissions: the largest t. log_off: ln of the allowed error of an interpolated value.
         """
         low, high = float(share[0]), float(share[-1])
@@ -72,7 +73,10 @@ class TailQuadrature:
 
     @staticmethod
     def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
-        """The quadrature with this number of pieces; weights and share as in `of`, off as in the class."""
+        """The quadrature with this number of pieces.
+
+        weights: (W,) Pr[X = x]. share: (W + 1,) p(x). off: the largest error of an interpolated value.
+        """
         # pieces of equal width, and in which of them each share lies
         low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
         centres = low + half * (2.0 * np.arange(pieces) + 1.0)
