@@ -196,7 +196,7 @@ class MajorityCluster(MajoritySources):
 
     @cached_property
     def _half(self) -> int:
-        """The largest number m of others with label 1 to evaluate; swapping the labels maps larger m to smaller ones."""
+        """The largest number m of others with label 1 to evaluate; swapping the labels maps larger m to smaller."""
         return (self.sources - 1) // 2
 
     def _share(self, ones: int) -> float:
