@@ -73,9 +73,12 @@ class Guesses:
             raise ValueError(f"{self.right} right and {self.wrong} wrong guesses of {self.trials} targets: impossible")
 
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
-        """ln E, the evidence of these guesses against the claim (ε, δ); a test refuses the claim from -ln error on.
+        """ln E, the evidence of these guesses against the claim (ε, δ).
 
-        Minus infinity if the stake λ is too large for this claim.
+        E is a product over all targets whose mean is at most 1 if the claim is true. A test that may refuse a true claim
+        with probability `error` refuses it if E is at least 1/error.
+
+        stake: λ, the weight of a guess, fixed beforehand; minus infinity is returned if it is too large for the claim.
         """
         if stake * (math.exp(epsilon) + delta) >= 1.0:
             return -math.inf
@@ -84,7 +87,9 @@ class Guesses:
 
 
 def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float64]:
-    """ln(1 + λ(s - δ)), what a target adds to ln E, for a right guess, a wrong guess and no guess, (3,).
+    """What one target adds to the evidence `Guesses.log_e`, (3,): guessed right, guessed wrong, and not guessed.
+
+    It is ln(1 + λ(s - δ)) with s = 1, -e^ε and 0.
 
     stake: λ, below 1/(e^ε + δ).
     """
@@ -121,7 +126,8 @@ def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) ->
 def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: float) -> float:
     """The stake λ that is expected to prove the largest lower bound of δ(ε).
 
-    This stake maximises the mean of ln E at the largest δ that is expected to be refused (Kelly's stake).
+    This stake maximises the mean of the evidence `Guesses.log_e` at the largest δ that is expected to be refused
+    (Kelly's stake).
 
     Args:
         right, wrong: expected probabilities of a right and of a wrong guess. trials: how many targets there are.
@@ -158,7 +164,7 @@ class Growth(NamedTuple):
 
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
-    """The stake λ that makes ln E grow most per target, on average, against the claim (ε, δ): Kelly's stake.
+    """The stake λ with which the evidence `Guesses.log_e` against (ε, δ) grows most per target (Kelly's stake).
 
     right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise.
     """
@@ -234,7 +240,11 @@ _ROUNDING = 1e-15
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
-    """The trade-off curve g(y) that a mechanism guarantees if it is (ε, δ)-private at each of the given points."""
+    """The curve g(y) that a mechanism guarantees if it is (ε, δ)-private at each of the given points.
+
+    A test of one label against another that is right about one with probability y is wrong about the other with
+    probability at least g(y).
+    """
     spent = np.asarray(deltas, dtype=np.float64)
     powers, rest = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING
 
