@@ -75,8 +75,8 @@ class Guesses:
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
         """ln E, the evidence of these guesses against the claim (ε, δ).
 
-        E is a product over all targets whose mean is at most 1 if the claim is true. A test that may refuse a true claim
-        with probability `error` refuses it if E is at least 1/error.
+        E is a product over all targets whose mean is at most 1 if the claim is true. A test that refuses a true claim
+        with probability `error` at most refuses it if E is at least 1/error.
 
         stake: λ, the weight of a guess, fixed beforehand; minus infinity is returned if it is too large for the claim.
         """
