@@ -244,9 +244,8 @@ def audit_realised(
         InputError: ε is out of its range, or the mechanism or its adversaries cannot be attacked.
     """
     # The mechanism, and the worst data set of the exchange without faults.
-    sizes = np.array([cluster_size], dtype=np.int64)
-    built = scenario.mechanism.deployed(Setup(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries))
-    mechanism = exchange_of(built, "an audit of a network")
+    setup = Setup(np.array([cluster_size]), 2, scenario.privacy.delta, "events", scenario.adversaries)
+    mechanism = exchange_of(scenario.mechanism.deployed(setup), "an audit of a network")
     noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
     alpha = noise.flip_prob
     if scenario.adversaries.coalition.users:

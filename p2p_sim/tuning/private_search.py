@@ -102,10 +102,8 @@ def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
     """The bound of a whole selection: a run counts as the worst of all candidates, composed with the noisy score."""
-    accountants: dict[Accountant, None] = {}
-    for candidate in candidates:
-        scenario = candidate.replace(**{TARGET: run_epsilon})
-        accountants[_accountant(scenario.model_dump_json(exclude={"learner"}), scenario, data_dir)] = None
+    scenarios = [candidate.replace(**{TARGET: run_epsilon}) for candidate in candidates]
+    accountants = dict.fromkeys(_accountant(s.model_dump_json(exclude={"learner"}), s, data_dir) for s in scenarios)
     run = Composition((WorstOf(tuple(accountants)), NoisyScore(scale)), (1, 1))
     return Selection(run, law).epsilon(candidates[0].privacy.delta)
 
@@ -207,10 +205,9 @@ def tune_privately(
         )
         rows = {row["replicate"]: row for row in read_rows(directory)}
         # a run's loss is its negative private score
-        scores = [rows[FIRST_RUN + trial.number][PRIVATE] for trial in trials]
         ended = [
-            replace(trial, state="finished", loss=-score, violation=0.0, replicates=1)
-            for trial, score in zip(trials, scores, strict=True)
+            replace(trial, state="finished", loss=-rows[FIRST_RUN + trial.number][PRIVATE], violation=0.0, replicates=1)
+            for trial in trials
         ]
         winner = best(ended)[0]
         # the winner's settings on the users of other replicates

@@ -102,8 +102,9 @@ def tune(
             stop.callback(_unless_begun, store, journal)
         # search: trials are chosen in batches, and run replicate by replicate
         runs, study = TrialRuns(tuning, session, work), Trials(tuning.space, tuning.base.seed, journal)
-        early = tuning.look == "public"
-        search = Search(tuning.space, tuning.goal, tuning.searched, study, runs.measure, early=early, report=note)
+        search = Search(
+            tuning.space, tuning.goal, tuning.searched, study, runs.measure, early=tuning.look == "public", report=note
+        )
         ended = search.run(trials)
         if not any(trial.replicates for trial in ended):
             raise InputError(f"{directory}: no trial could be run; the first error is: {session.first_error[:300]}")

@@ -119,8 +119,8 @@ class TrialRuns:
     _rows: dict[tuple[str, int], Row] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for row in read_rows(self.session.store.directory):
-            self._rows[row["scenario"], row["replicate"]] = row
+        rows = read_rows(self.session.store.directory)
+        self._rows.update({(row["scenario"], row["replicate"]): row for row in rows})
 
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
         """The score and ε of the replicates `rung` of some trials, by the trial's number.
@@ -138,12 +138,11 @@ class TrialRuns:
             replace(point, replicate=index) for index in rung for point in running
             if (point.point, index) not in self._rows
         ]  # fmt: skip
-
-        def columns(task: Task) -> dict[str, Any]:
-            return self.tuning.columns(owner[task.point])
-
         if missing:
-            self.session.run(((task,) for task in missing), self.work, columns=columns, noted=self._note)
+            self.session.run(
+                ((task,) for task in missing), self.work, noted=self._note,
+                columns=lambda task: self.tuning.columns(owner[task.point]),
+            )  # fmt: skip
         return {number: self._measured(point, rung) for number, point in points.items()}
 
     def rows(self, trial: Trial, replicates: range) -> list[Row]:
@@ -168,9 +167,7 @@ class TrialRuns:
 
     def _note(self, results: Sequence[Done]) -> None:
         """Remember the rows of finished tasks."""
-        for result in results:
-            if result.row is not None:
-                self._rows[result.task.point, result.task.replicate] = result.row
+        self._rows.update({(run.task.point, run.task.replicate): run.row for run in results if run.row is not None})
 
     def _measured(self, point: Task | None, rung: range) -> ByReplicate:
         """The replicates of a point, by index, None where one could not be run; empty where there is no point."""

@@ -157,11 +157,8 @@ class NoisyCounts(Accountant):
         upper = -math.expm1(epsilon - pure) * self._most
         # a^L - e^ε b^L, if above 0, as a^L (1 - e^(ε + L ln(b/a))), which loses no digits
         moved, tails = moved_counts(self.num_classes), self._tails
-        lower = 0.0
-        if tails.opposite == 0.0:
-            lower = tails.own**moved
-        elif (loss := epsilon + moved * math.log(tails.opposite / tails.own)) < 0.0:
-            lower = tails.own**moved * -math.expm1(loss)
+        loss = epsilon + moved * math.log(tails.opposite / tails.own) if tails.opposite > 0.0 else -math.inf
+        lower = tails.own**moved * -math.expm1(min(loss, 0.0))
         return outward(min(self.released * lower * (1.0 - _MARGIN), upper), upper * (1.0 + _MARGIN))
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -172,10 +169,14 @@ class NoisyCounts(Accountant):
         exact = (self.pure_epsilon + math.log(rest)) * (1.0 + _MARGIN) + 1e-15 if rest > 0.0 else 0.0
         upper = min(max(0.0, exact), self.pure_epsilon)
         exact_noise = self.surplus == 1.0 and self.released == 1.0
-        basis = "exact: two-sided geometric noise" if exact_noise else "two-sided geometric noise, or more of it"
-        lower = min(self._lower(delta), upper)
         return PrivacyBound(
-            lower, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+            min(self._lower(delta), upper),
+            upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis="exact: two-sided geometric noise" if exact_noise else "two-sided geometric noise, or more of it",
+            conditions=self.conditions,
         )
 
     @property

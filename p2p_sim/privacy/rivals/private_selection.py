@@ -45,7 +45,6 @@ The bounds stated are the least of these. Koskela, Redberg and Wang (2024) also 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -234,13 +233,19 @@ class RunLawBands:
     @staticmethod
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
         """The bands for the law of one run's privacy loss and the law of the number of runs."""
-        corners = _Corners.of(loss)
+        # corners of T, the largest probability in one world of an event that has probability u in the other: sums of
+        # masses in both worlds, in the order of their likelihood ratios
+        negative, small = loss.losses > 0.0, loss.masses * np.exp(-loss.losses)
+        u = np.cumsum(np.concatenate([[0.0], small[::-1], loss.masses[negative], [loss.infinite]]))
+        largest = np.cumsum(np.concatenate([[loss.infinite], loss.masses[::-1], small[negative], [0.0]]))
+        u[-1], largest[-1] = 1.0, 1.0
+        u, largest = np.minimum(u, 1.0), np.minimum(largest, 1.0)
         # edges of the bands: all corners of T, and others in equal ratios from where the weight is nearly E K
         start = runs.scale / 200.0
         steps = max(1, math.ceil(math.log(1.0 / start) / math.log(_STEP))) if start < 1.0 else 1
-        edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), corners.u]))
+        edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), u]))
         # C(u) = ln φ'(1-u) - ln φ'(1-T(u)) at the edges; between them C is monotone, and the weight falls
-        top = np.minimum(np.interp(edges, corners.u, corners.largest) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
+        top = np.minimum(np.interp(edges, u, largest) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
         ratios = runs.log_weight(edges) - runs.log_weight(np.maximum(top, edges))
         ratios += _ROUNDING * (1.0 + np.abs(ratios))
         return RunLawBands(
@@ -268,8 +273,7 @@ class RunLawBands:
             reaching = np.minimum(capacity, self.ends)
             return min(1.0, float((weights * (reaching + self.silent * (capacity - reaching))).max()))
         order = np.argsort(self.log_ratios, kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
+        rank = np.argsort(order)  # of each band in this order
         # fill the bands from the largest weight down; each takes from the capacity of all bands with at least its ratio
         room, total = capacity[order], 0.0
         for band in range(len(order)):
@@ -286,24 +290,3 @@ def deltas(law: LossLaw, epsilons: Floats) -> Floats:
     far = np.abs(epsilons)
     positive = law.infinite + -np.expm1(np.minimum(far[:, None] - law.losses, 0.0)) @ law.masses
     return np.asarray(np.where(epsilons >= 0.0, positive, -np.expm1(-far) + np.exp(-far) * positive))
-
-
-class _Corners(NamedTuple):
-    """The corners of a piecewise linear function T: u (c,), ascending from 0 to 1, and T(u).
-
-    T(u) is the largest probability in one world of an event that has probability u in the other.
-    """
-
-    u: Floats
-    largest: Floats
-
-    @staticmethod
-    def of(law: LossLaw) -> "_Corners":
-        """The corners for a loss law: sums of its masses in both worlds, in the order of their likelihood ratios."""
-        negative = law.losses > 0.0
-        small = law.masses * np.exp(-law.losses)
-        lower = np.concatenate([[0.0], small[::-1], law.masses[negative], [law.infinite]])
-        upper = np.concatenate([[law.infinite], law.masses[::-1], small[negative], [0.0]])
-        u, largest = np.cumsum(lower), np.cumsum(upper)
-        u[-1], largest[-1] = 1.0, 1.0
-        return _Corners(np.minimum(u, 1.0), np.minimum(largest, 1.0))

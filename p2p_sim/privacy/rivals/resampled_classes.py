@@ -119,8 +119,7 @@ def classes_delta(
     """
     threshold = min(threshold, (1.0 - _LEAST_ROOM) / classes)
     moved = min(1.0 / n, 1.0 - classes * threshold)
-    laws = _laws(n, resampling_prob, scale, threshold, moved)
-    return min(1.0, *(losses.divergence(epsilon) for losses in laws))
+    return min(1.0, *(losses.divergence(epsilon) for losses in _laws(n, resampling_prob, scale, threshold, moved)))
 
 
 @lru_cache(maxsize=8)

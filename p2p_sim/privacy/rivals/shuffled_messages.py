@@ -153,11 +153,11 @@ def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
     high = messages.local_epsilon
     if messages._complete:
         return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6).below)
-    upper = bisect_twice(
+    ends = bisect_twice(
         lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
         lambda epsilon: messages.delta(epsilon).upper,
         delta,
         high,
         1e-5,
-    ).below
-    return Bracket(0.0, upper)
+    )
+    return Bracket(0.0, ends.below)
