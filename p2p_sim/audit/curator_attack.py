@@ -185,7 +185,11 @@ class PlannedEvent(NamedTuple):
 
 
 def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
-    """The event with the largest expected lower bound of ε in `trials` clusters of each world."""
+    """The event with the largest expected lower bound of ε in `trials` clusters of each world.
+
+    Raises:
+        InputError: no event that is evidence can occur in such a cluster.
+    """
     best: PlannedEvent | None = None
     lam, ratio = privacy.resampling_prob, math.exp(-2.0 / privacy.noise_scale)
     drawn = Streams(0, 0).generator("rehearsal").laplace(size=(REHEARSALS, privacy.num_classes))

@@ -59,7 +59,10 @@ class LawCheck:
 
 
 def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> list[LawCheck]:
-    """Checks of the symmetry of submissions and, if one is declared, of their law for two classes."""
+    """Checks of the symmetry of submissions and, unless `law` is None, of their declared law for two classes.
+
+    clusters: what the users of each cluster held and submitted.
+    """
     checks = list(_symmetry(clusters))
     return checks if law is None else [*checks, *_by_law(clusters, law)]
 

@@ -130,9 +130,10 @@ def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uin
 
 
 def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
-    """The attack on an exchange, with a classifier that has learned.
+    """The attack on an exchange, by the likelihood ratio of its view and by a classifier that has learned.
 
-    tabulated: whether laws are tabulated, as clusters are few and small. trials, seed: as in `ClusterAttack.prepared`.
+    targets: one in each cluster. tabulated: whether laws are tabulated, as clusters are few and small. trials, seed: as
+    in `ClusterAttack.prepared`.
     """
     mechanism = exchange_of(targets.mechanism, "an audit", True)
     asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob

@@ -84,7 +84,11 @@ def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_siz
 
 
 def target_cells(sent: Sent) -> Counts:
-    """The number of the learner's view of each cluster, (clusters,): a cell of `view_laws.split_cells`."""
+    """The learner's view of each cluster of n users as one number, (clusters,), as in `view_laws.split_cells`.
+
+    It is (s n + m) n + k for the state s of the target (0 nothing, 1 a zero, 2 a one), with m submissions of the other
+    users and k ones among these.
+    """
     n, others = sent.shape[1], sent[:, 1:]
     submissions, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
     return np.asarray((sent[:, 0].astype(np.int64) * n + submissions) * n + ones)

@@ -127,7 +127,7 @@ class Trials:
         return self._settings(drawn.params)
 
     def _frozen(self, trial: Trial) -> "FrozenTrial":
-        """A trial in Optuna's form."""
+        """A trial as Optuna's `FrozenTrial`, with its settings, state, loss and violation."""
         from optuna.trial import TrialState, create_trial
 
         measured = trial.loss is not None and trial.violation is not None
@@ -144,7 +144,7 @@ class Trials:
         )
 
     def _trial(self, frozen: "FrozenTrial") -> Trial:
-        """A trial of the journal."""
+        """A trial read from Optuna's `FrozenTrial`; without a result if it was still running or has failed."""
         settings = self._settings(frozen.params)
         state: State = next((own for own, name in _IN_OPTUNA.items() if name == frozen.state.name), "running")
         if state in ("running", "failed"):

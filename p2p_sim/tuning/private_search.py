@@ -134,7 +134,7 @@ def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Account
 
 
 def candidates_of(base: Scenario, space: Space) -> list[Settings]:
-    """All settings of a space of lists.
+    """All settings of a space whose dimensions are all lists: every combination of their values.
 
     Raises:
         InputError: the space has a range, a key of the noise or too many settings; one line.
@@ -226,7 +226,10 @@ def tune_privately(
 
 
 def _task(plan: PrivateSearchPlan, candidate: int, replicate: int, tuning: Tuning) -> Task:
-    """The task of one replicate of a candidate, whose noise is calibrated to the ε of one run."""
+    """The task of one replicate of a candidate, whose noise is calibrated to the ε of one run.
+
+    candidate: its index in `plan.candidates`.
+    """
     scenario = plan.calibrated[candidate]
     point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
     return Task.of(scenario, point, replicate, tuning.data_dir)

@@ -142,8 +142,8 @@ def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
     if not isinstance(value, list):
         raise InputError(f"{where} = {text}: must be a list")
     if table == "values":
-        plain = not any(isinstance(entry, list | dict) for entry in value)
-        if not plain or len(value) < 2 or len(set(map(json.dumps, value))) < len(value):
+        nested = any(isinstance(entry, list | dict) for entry in value)
+        if nested or len(value) < 2 or len(set(map(json.dumps, value))) < len(value):
             raise InputError(f"{where} = {text}: must be at least two different numbers, texts or truth values")
         return Dimension(key, values=tuple(value))
     if len(value) != 2 or not all(isinstance(end, int | float) and not isinstance(end, bool) for end in value):

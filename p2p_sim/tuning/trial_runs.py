@@ -82,7 +82,11 @@ class Tuning:
         return default_directory(f"{self.base.name}-tune", self.identity)
 
     def write_manifest(self, directory: Path, identity: str, **extra: object) -> None:
-        """Write the manifest of the search; `extra`: further keys besides the scenario's and those of `described`."""
+        """Write the manifest of the search into its results directory.
+
+        identity: of the search, as the manifest names it. extra: further keys besides the scenario's and those of
+        `described`.
+        """
         base, search = self.base, {**self.described, "kind": "tune", **extra}
         write_manifest(
             directory, base, name=base.name, identity=identity, replicates=base.replicates, packages=base.packages,
@@ -96,7 +100,10 @@ class Tuning:
     def opened(
         self, directory: Path, identity: str, executor: Executor, wanted: int
     ) -> AbstractContextManager[Session]:
-        """A session of the search; rows of another search are refused."""
+        """A session that runs tasks and keeps their rows in the directory; it refuses rows of another search.
+
+        identity: of the search. executor: runs the tasks. wanted: how many trials there are to be, for the progress.
+        """
 
         def check(row: Row) -> None:
             if any(key not in row for key in (*self.space.keys, TRIAL, LOOK)):
@@ -123,7 +130,7 @@ class TrialRuns:
         self._rows.update({(row["scenario"], row["replicate"]): row for row in rows})
 
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
-        """The score and ε of the replicates `rung` of some trials, by the trial's number.
+        """The score and ε of each of some trials, by the trial's number, in the replicates whose indices are `rung`.
 
         Replicates that are not on disk are run, unless their trial has ended.
         """

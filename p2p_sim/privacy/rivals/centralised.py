@@ -133,7 +133,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _noise_epsilon(self) -> float:
-        """The pure ε of the noisy distribution q̃ alone."""
+        """The pure ε of the noisy distribution q̃ alone: 2/σ, or 0 if q̃ is uniform."""
         if self._uniform:
             return 0.0
         return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
@@ -145,7 +145,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _label_epsilon(self) -> float:
-        """The pure ε of the noisy labels, given the noisy distribution q̃."""
+        """The pure ε of the noisy labels, given the noisy distribution q̃: ln(1 + (1-λ)/(λτ))."""
         if self.resampling_prob == 1.0:
             return 0.0
         least = self.resampling_prob * self.threshold
@@ -260,7 +260,11 @@ class ClusterResampling(Accountant):
         return best * (1.0 - 1e-12)
 
     def _events(self) -> Iterator[ShareEvent]:
-        """Yield the events of the module's docstring if q̃ is released; the certain event if q̃ is uniform."""
+        """Yield events of q̃ that are e^(2/σ) times as likely under one of the target's labels as under another.
+
+        If q̃ is released these are the corner, where q̃ is τ at all classes but one, and the edges, where q̃ is τ at one
+        class and little above τ at another. If q̃ is uniform it is the certain event, with factor 1; else there is none.
+        """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
             yield ShareEvent(1.0, tau, tau)

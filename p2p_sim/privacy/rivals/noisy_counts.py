@@ -64,7 +64,7 @@ _MARGIN = 1e-12
 
 
 class MovedCountTails(NamedTuple):
-    """Probabilities a and b of the module's docstring: that a noisy count is at least the larger of two true values.
+    """Probabilities a and b that a noisy count is at least the larger of the two values that it has without noise.
 
     own: a, if the true count is the larger value. opposite: b, if it is the smaller one.
     """
@@ -187,7 +187,7 @@ class NoisyCounts(Accountant):
 
     @property
     def _tails(self) -> MovedCountTails:
-        """The probabilities a and b, up to rounding; for r > 1 a is rounded down, and b = 1 - a."""
+        """The probabilities a of noise of at least 0 and b of noise above 0; for r > 1 a is rounded down, and b up."""
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
             return MovedCountTails(1.0 / (1.0 + t), t / (1.0 + t))
@@ -195,7 +195,10 @@ class NoisyCounts(Accountant):
         return MovedCountTails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
-        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ."""
+        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if it is below δ anyway.
+
+        That is the δ of one event: q is `released`, L the number of moved counts, and a and b are those of `_tails`.
+        """
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:
             return 0.0

@@ -162,7 +162,10 @@ def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
 
 
 def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
-    """Bins of q̃₁, fine about the true share and towards the ends, with their probabilities for J = `ones` and J + 1."""
+    """Bins of q̃₁, with their probabilities if J = `ones` users of n hold label 1, and if J + 1 do.
+
+    The bins are fine about the true share and towards the ends. scale: σ. threshold: τ.
+    """
     # inner ends of the bins
     share, end = np.array([ones, ones + 1]) / n, 1.0 - threshold
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)

@@ -131,7 +131,7 @@ class Selection(Accountant):
         return min(0.5, self.law.best_share(self.base.least_delta) * (1.0 + _MARGIN))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε), ε at least 0: the least of three bounds of the module's docstring."""
+        """Upper bound of δ(ε), ε at least 0, the least by one ratio, in bands and by Rényi ε; the lower bound is 0."""
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
@@ -181,7 +181,10 @@ class Selection(Accountant):
         return min(_rounded_up(max(0.0, log / (order - 1.0))), self.pure_epsilon)
 
     def _by_ratio(self, epsilon: float) -> float:
-        """The hockey-stick bound of δ(ε) by one ratio: 1 - φ(1-δ(ε-c)), with δ(-x) = 1 - e^-x (1 - δ(x)) of one run."""
+        """Upper bound of δ(ε) that takes the largest ratio of two weights, e^c, for all outcomes: 1 - φ(1-δ(ε-c)).
+
+        φ is the generating function of the number of runs, δ that of one run, and δ(-x) = 1 - e^-x (1 - δ(x)).
+        """
         less = epsilon - self._bands.most * (1.0 + _MARGIN)
         run = self.base.delta(min(abs(less), LARGEST_EPSILON)).upper
         if less < 0.0:
@@ -189,11 +192,14 @@ class Selection(Accountant):
         return self.law.best_share(min(1.0, run)) * (1.0 + _MARGIN)
 
     def _in_bands(self, epsilon: float) -> float:
-        """The hockey-stick bound of δ(ε) in bands."""
+        """Upper bound of δ(ε) that takes the largest ratio of two weights in each band for outcomes of this band."""
         return self._bands.delta(epsilon) * (1.0 + _MARGIN)
 
     def _by_renyi(self, epsilon: float) -> float:
-        """The Rényi bound of δ(ε) (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+        """Upper bound of δ(ε), the least over `ORDERS` of Rényi ε; 1 if the Rényi ε is infinite at all of them.
+
+        See Canonne, Kamath and Steinke 2020, Proposition 12.
+        """
         logs = ((a - 1.0) * (r - epsilon + math.log1p(-1.0 / a)) - math.log(a) for a, r in self._renyi_curve.items())
         return min((math.exp(min(0.0, log)) * (1.0 + _MARGIN) for log in logs), default=1.0)
 
@@ -220,7 +226,8 @@ class RunLawBands:
     """Intervals (bands) of u, the probability that another run is better, with bounds of weights in each band.
 
     law: of one run's privacy loss. widths, ends: (b,) width and upper end of each band, in ascending order of u.
-    log_weights, log_ratios: (b,) the largest ln w and C in each band. silent: as in `RunLaw`.
+    log_weights, log_ratios: (b,) the largest logarithm of an outcome's weight in each band, and of the ratio of its
+    weights in two neighbouring worlds. silent: as in `RunLaw`.
     """
 
     law: LossLaw
@@ -263,7 +270,7 @@ class RunLawBands:
         return float(self.log_ratios.max())
 
     def renyi(self, order: float) -> float:
-        """B, a term of the Rényi bound of order λ: the largest ln w + (λ-1) C of all bands."""
+        """The largest log-weight plus λ-1 times the log-ratio of all bands, for the Rényi bound of order λ."""
         return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
 
     def delta(self, epsilon: float) -> float:
