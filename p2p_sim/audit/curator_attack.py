@@ -185,14 +185,17 @@ class PlannedEvent(NamedTuple):
 
 
 def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
-    """The event with the largest expected lower bound of ε in `trials` clusters of each world."""
+    """The event with the largest expected lower bound of ε in `trials` clusters of each world.
+
+    Raises:
+        InputError: no event that is evidence can occur in such a cluster.
+    """
     best: PlannedEvent | None = None
     lam, ratio = privacy.resampling_prob, math.exp(-2.0 / privacy.noise_scale)
-    rng = Streams(0, 0).generator("rehearsal")
-    noise = privacy.noise_scale / privacy.cluster_size * rng.laplace(size=(REHEARSALS, privacy.num_classes))
+    drawn = Streams(0, 0).generator("rehearsal").laplace(size=(REHEARSALS, privacy.num_classes))
+    noise = privacy.noise_scale / privacy.cluster_size * drawn
     for events in _candidates(privacy):
-        shares = np.array(events[0].counts) / privacy.cluster_size
-        released = released_distribution(shares, noise, privacy.threshold)
+        released = released_distribution(np.array(events[0].counts) / privacy.cluster_size, noise, privacy.threshold)
         for event in events:
             # The target's noisy label is a with probability 1 - λ + λ q̃(a), or λ q̃(a), where q̃ is rarer by `ratio`.
             own = released[event.holds(released, privacy.threshold), 0]
@@ -218,8 +221,7 @@ def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
         yield [CuratorEvent(counts, True, 1.0)]
     if k > 2 and few >= 1 and few + many <= n:
         counts = (few, many, n - few - many, *[0] * (k - 3))
-        reach = [min(width * privacy.noise_scale / n, top - tau) for width in WIDTHS]
-        yield [CuratorEvent(counts, False, tau + x) for x in reach]
+        yield [CuratorEvent(counts, False, tau + min(width * privacy.noise_scale / n, top - tau)) for width in WIDTHS]
 
 
 def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, *, seed: int, world: int) -> int:

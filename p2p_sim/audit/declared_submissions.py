@@ -12,6 +12,7 @@ terms holds, too (Hoeffding 1963, Theorem 4).
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -58,7 +59,10 @@ class LawCheck:
 
 
 def follows(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw | None) -> list[LawCheck]:
-    """Checks of the symmetry of submissions and, if one is declared, of their law for two classes."""
+    """Checks of the symmetry of submissions and, unless `law` is None, of their declared law for two classes.
+
+    clusters: what the users of each cluster held and submitted.
+    """
     checks = list(_symmetry(clusters))
     return checks if law is None else [*checks, *_by_law(clusters, law)]
 
@@ -99,12 +103,10 @@ def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
 
 def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterator[LawCheck]:
     """Checks of a declared law: given the noisy labels, submissions are independent, with the law's probabilities."""
-    theta, sums = law.sampling_rate, dict[str, list[float]]()
+    theta, sums = law.sampling_rate, defaultdict[str, Floats](lambda: np.zeros(2))
 
     def add(name: str, terms: Floats, variances: Floats) -> None:
-        total = sums.setdefault(name, [0.0, 0.0])
-        total[0] += float(terms.sum())
-        total[1] += float(variances.sum())
+        sums[name] += (terms.sum(), variances.sum())
 
     for c in clusters:
         size = c.held.shape[1]
@@ -122,7 +124,7 @@ def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterato
         first, second = slice(0, half), slice(half, 2 * half)
         add("pairs of labels", rest[:, first] * rest[:, second], variance[:, first] * variance[:, second])
         add("pairs of submissions", off[:, first] * off[:, second], spread[:, first] * spread[:, second])
-    yield from (LawCheck.of(name, total, variance) for name, (total, variance) in sums.items())
+    yield from (LawCheck.of(name, *total.tolist()) for name, total in sums.items())
 
 
 def _centred(values: NDArray[np.generic]) -> Floats:

@@ -57,14 +57,14 @@ def audit_exchange(
         noise = flipped_labels(mechanism.randomizer, "an audit")
         noise = noise if claimed_flip_prob is None else RandomizedResponse(claimed_flip_prob)
         claimed = replace(mechanism, randomizer=noise)
-        situation = claimed.situation(scenario.situation(2))
         numbers = int(sizes.min()), noise.flip_prob, claimed.sampling_rate, scenario.privacy.delta
-        stated = lemma9_stated(*numbers, situation)
+        stated = lemma9_stated(*numbers, claimed.situation(scenario.situation(2)))
         account = ClusterCurves(claimed, sizes, scenario.privacy.delta, engine=claimed.engine, paper=stated)
         few = people is None or len(sizes) <= MOST_TABLES
         rounds = copies(worst_labels(mechanism, int(sizes[0]))) if people is None else own_users(people)
-        certified = noise if _may_fail(scenario) else None
-        targets = ClusterTargets(case, mechanism, rounds, looks_closely=closely, certified=certified)
+        targets = ClusterTargets(
+            case, mechanism, rounds, looks_closely=closely, certified=noise if _may_fail(scenario) else None
+        )
         attack = exchange_attack(targets, few and int(sizes.max()) <= LARGEST_TABLE, trials, scenario.seed)
     return perform_audit(scenario, attack, account, trials=trials)
 
@@ -119,24 +119,21 @@ def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uin
     labels, alpha = np.zeros(size, dtype=np.uint8), flipped_labels(mechanism.randomizer, "an audit").flip_prob
     if mechanism.asking.several:
         exchange = MajorityExchange(size, alpha, mechanism.sampling_rate, mechanism.asking.shares)
-        labels[1 : 1 + _outstanding(exchange)] = 1
+        setting = cast(MajorityCluster, exchange.setting)
+        # the number of ones with the largest variances of what is submitted reveals about the most
+        tried: list[int] = np.unique(np.linspace(0, (size - 1) // 2, _LOOKS).astype(int)).tolist()
+        labels[1 : 1 + min(tried, key=lambda ones: sum(setting.variances(ones)))] = 1
     elif size <= LARGEST_VIEW:
         laws = CountViews(LabelExchange(size, alpha, mechanism.sampling_rate)).laws
         labels[1 : 1 + int(np.argmax([law.deltas(0.0).max() for law in laws]))] = 1
     return labels
 
 
-def _outstanding(exchange: MajorityExchange) -> int:
-    """About the number of ones among the other users that reveals most of a label if users submit majorities."""
-    setting = cast(MajorityCluster, exchange.setting)
-    half: list[int] = np.unique(np.linspace(0, (exchange.cluster_size - 1) // 2, _LOOKS).astype(int)).tolist()
-    return min(half, key=lambda ones: sum(setting.variances(ones)))
-
-
 def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
-    """The attack on an exchange, with a classifier that has learned.
+    """The attack on an exchange, by the likelihood ratio of its view and by a classifier that has learned.
 
-    tabulated: whether laws are tabulated, as clusters are few and small. trials, seed: as in `ClusterAttack.prepared`.
+    targets: one in each cluster. tabulated: whether laws are tabulated, as clusters are few and small. trials, seed: as
+    in `ClusterAttack.prepared`.
     """
     mechanism = exchange_of(targets.mechanism, "an audit", True)
     asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
@@ -179,8 +176,7 @@ class ClusterCurves(ClusterAccount):
         If users submit majorities, which revealed bits change, the statement is about the cluster with the largest ε.
         """
         sizes = np.unique(self.sizes) if self.mechanism.asking.several else self.sizes.min(keepdims=True)
-        bounds = [self.accountant(int(size)).epsilon(delta) for size in sizes]
-        return max(bounds, key=lambda bound: bound.epsilon_upper)
+        return max((self.accountant(int(n)).epsilon(delta) for n in sizes), key=lambda bound: bound.epsilon_upper)
 
     def curves(self) -> dict[str, Floats]:
         """Trade-off curves of a cluster of median size, by name: the exact one without faults, and the paper's."""

@@ -84,7 +84,11 @@ def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_siz
 
 
 def target_cells(sent: Sent) -> Counts:
-    """The number of the learner's view of each cluster, (clusters,): a cell of `view_laws.split_cells`."""
+    """The learner's view of each cluster of n users as one number, (clusters,), as in `view_laws.split_cells`.
+
+    It is (s n + m) n + k for the state s of the target (0 nothing, 1 a zero, 2 a one), with m submissions of the other
+    users and k ones among these.
+    """
     n, others = sent.shape[1], sent[:, 1:]
     submissions, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
     return np.asarray((sent[:, 0].astype(np.int64) * n + submissions) * n + ones)
@@ -244,9 +248,8 @@ def audit_realised(
         InputError: ε is out of its range, or the mechanism or its adversaries cannot be attacked.
     """
     # The mechanism, and the worst data set of the exchange without faults.
-    sizes = np.array([cluster_size], dtype=np.int64)
-    built = scenario.mechanism.deployed(Setup(sizes, 2, scenario.privacy.delta, "events", scenario.adversaries))
-    mechanism = exchange_of(built, "an audit of a network")
+    setup = Setup(np.array([cluster_size]), 2, scenario.privacy.delta, "events", scenario.adversaries)
+    mechanism = exchange_of(scenario.mechanism.deployed(setup), "an audit of a network")
     noise, theta = flipped_labels(mechanism.randomizer, "an audit"), mechanism.sampling_rate
     alpha = noise.flip_prob
     if scenario.adversaries.coalition.users:

@@ -81,8 +81,8 @@ BINARY = ClassPair(0, 1)
 
 def frequent_pair(people: Population) -> ClassPair:
     """The two most frequent classes of a population, between which coins choose."""
-    counts = np.bincount(people.labels, minlength=people.num_classes)
-    return ClassPair(*np.sort(np.argsort(-counts, kind="stable")[:2]).tolist())
+    by_count = np.argsort(-np.bincount(people.labels, minlength=people.num_classes), kind="stable")
+    return ClassPair(*sorted(by_count[:2].tolist()))
 
 
 class CoinedRun(NamedTuple):

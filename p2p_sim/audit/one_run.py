@@ -145,8 +145,7 @@ class Account(ABC):
     @property
     def largest(self) -> float:
         """The ε at whose shares δ is tested: δ is 0 or small there. By default the pure ε in the smallest cluster."""
-        pure: float = self.mechanism.accountant(self.mechanism.setup, int(self.sizes.min())).pure_epsilon
-        return pure
+        return float(self.mechanism.accountant(self.mechanism.setup, int(self.sizes.min())).pure_epsilon)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -345,5 +344,7 @@ def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, t
     # How many times as large δ is at each ε with the leak; 1 where δ is 0.
     more, less = account.reached(epsilons, rise), account.reached(epsilons, 1.0)
     factors = np.divide(more, less, out=np.ones_like(more), where=less > 0.0)
-    triples = zip(plan.deltas, certified, factors, strict=True)
-    return max(event.power(claim, claim * factor, trials) for event, claim, factor in triples)
+    return max(
+        event.power(claim, claim * factor, trials)
+        for event, claim, factor in zip(plan.deltas, certified, factors, strict=True)
+    )

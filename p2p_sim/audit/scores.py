@@ -117,8 +117,7 @@ def learn_classifier(features: NDArray[np.float32], labels: NDArray[np.bool_]) -
 
 def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
     """Features (N, F) from which a classifier learns: first the mechanism's own score, then the batches' features."""
-    parts = [np.concatenate([ratio(batch).astype(np.float32)[:, None], batch.features], axis=1) for batch in batches]
-    return np.concatenate(parts)
+    return np.concatenate([np.column_stack([ratio(batch).astype(np.float32), batch.features]) for batch in batches])
 
 
 def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:

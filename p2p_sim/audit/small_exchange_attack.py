@@ -40,7 +40,7 @@ from p2p_sim.mechanisms import (
     exchange_of,
     flipped_labels,
 )
-from p2p_sim.privacy import LARGEST_EPSILON, Condition, Situation, Stated, local_epsilon
+from p2p_sim.privacy import LARGEST_EPSILON, Situation, Stated, local_epsilon
 from p2p_sim.privacy.audit_statistics import (
     LARGEST_COALITION,
     AuditResult,
@@ -205,11 +205,7 @@ def _audit_small(
         raise InputError(f"--epsilon {epsilon:g}: must be at least 0 and below {largest:.4g}")
     # What the observer may see, and the attack on it.
     exchange = LabelExchange(size, alpha, theta)
-    views: Views = LearnerViews(exchange)
-    conditions: tuple[Condition, ...] = exchange.conditions
-    if colluders:
-        views = CoalitionViews(size, alpha, theta, colluders)
-        conditions = Coalition(exchange, colluders).conditions
+    views: Views = CoalitionViews(size, alpha, theta, colluders) if colluders else LearnerViews(exchange)
     attack = plan(views, delta, trials, epsilon)
     with one_thread():
         counts = run_worlds(attack, mechanism, Replicate(scenario, 0, data_dir))
@@ -225,7 +221,7 @@ def _audit_small(
         sampling_rate=theta,
         members=colluders,
         lemma9=lemma9_stated(size, alpha, theta, delta, Situation(observer=views.observer)),
-        conditions=conditions,
+        conditions=(Coalition(exchange, colluders) if colluders else exchange).conditions,
         result=attack.judge(counts.trials, counts.pilot),
         learned=learned,
     )

@@ -83,12 +83,10 @@ def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
     tried = [*np.linspace(0, others, SPLITS).round().astype(int).tolist(), others // 2, line - 1, line]
     for most in sorted({min(max(0, votes), others) for votes in tried}):
         for second in sorted({min(most, others - most), min(max(0, most - 1), others - most)}):
-            rest = others - most - second
-            if num_classes > 2:
-                each, over = divmod(rest, num_classes - 2)
-                yield np.array([most, second, *(each + (i < over) for i in range(num_classes - 2))])
-            elif rest == 0:
-                yield np.array([most, second])
+            rest, further = others - most - second, num_classes - 2
+            if further or rest == 0:
+                each, over = divmod(rest, max(1, further))
+                yield np.array([most, second, *(each + (i < over) for i in range(further))])
 
 
 def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:

@@ -28,6 +28,8 @@ FIRST = 10
 _AGAIN, _AT_RANDOM = 12, 24
 """Largest number of draws until a trial's settings are new: 12 by the sampler, and 24 in all, the others at random."""
 State = Literal["running", "finished", "stopped", "failed"]
+_IN_OPTUNA: dict[State, str] = {"running": "RUNNING", "finished": "COMPLETE", "stopped": "PRUNED", "failed": "FAIL"}
+"""The name of each state in Optuna's `TrialState`."""
 
 
 @dataclass(frozen=True)
@@ -87,15 +89,14 @@ class Trials:
         if trial.loss is not None:
             storage.set_trial_intermediate_value(stored._trial_id, trial.replicates, trial.loss)
             storage.set_trial_system_attr(stored._trial_id, "constraints:goal", trial.violation)
-        ended = {"finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED, "failed": TrialState.FAIL}[trial.state]
         values = [trial.loss] if trial.state == "finished" and trial.loss is not None else None
-        storage.set_trial_state_values(stored._trial_id, ended, values)  # last: a trial without a state runs again
+        # last: a trial without a state runs again
+        storage.set_trial_state_values(stored._trial_id, TrialState[_IN_OPTUNA[trial.state]], values)
         self.all[trial.number] = trial
 
     def _choose(self, number: int, before: Sequence[Trial]) -> Settings:
         """Settings that no earlier trial has; if none of the draws is new, the last one."""
         tried = {_key(trial.settings) for trial in before}
-        settings: Settings = {}
         for attempt in range(_AT_RANDOM):
             settings = self._drawn(number, attempt, before)
             if _key(settings) not in tried:
@@ -126,13 +127,12 @@ class Trials:
         return self._settings(drawn.params)
 
     def _frozen(self, trial: Trial) -> "FrozenTrial":
-        """A trial in Optuna's form."""
+        """A trial as Optuna's `FrozenTrial`, with its settings, state, loss and violation."""
         from optuna.trial import TrialState, create_trial
 
-        states = {"running": TrialState.RUNNING, "finished": TrialState.COMPLETE, "stopped": TrialState.PRUNED}
         measured = trial.loss is not None and trial.violation is not None
         return create_trial(
-            state=states.get(trial.state, TrialState.FAIL),
+            state=TrialState[_IN_OPTUNA[trial.state]],
             value=trial.loss if trial.state == "finished" else None,
             params={
                 dimension.key: _to_optuna(dimension, trial.settings[dimension.key])
@@ -144,18 +144,13 @@ class Trials:
         )
 
     def _trial(self, frozen: "FrozenTrial") -> Trial:
-        """A trial of the journal."""
-        from optuna.trial import TrialState
-
+        """A trial read from Optuna's `FrozenTrial`; without a result if it was still running or has failed."""
         settings = self._settings(frozen.params)
-        states: dict[TrialState, State] = {TrialState.COMPLETE: "finished", TrialState.PRUNED: "stopped"}
-        if frozen.state == TrialState.FAIL:
-            return Trial(frozen.number, settings, "failed")
-        if frozen.state not in states:
-            return Trial(frozen.number, settings)
+        state: State = next((own for own, name in _IN_OPTUNA.items() if name == frozen.state.name), "running")
+        if state in ("running", "failed"):
+            return Trial(frozen.number, settings, state)
         replicates, loss = max(frozen.intermediate_values.items())
-        state, violation = states[frozen.state], frozen.constraints["goal"]
-        return Trial(frozen.number, settings, state, loss=loss, violation=violation, replicates=replicates)
+        return Trial(frozen.number, settings, state, loss, frozen.constraints["goal"], replicates)
 
     def _settings(self, params: dict[str, Any]) -> Settings:
         return {dimension.key: _value(dimension, params[dimension.key]) for dimension in self._space.dimensions}

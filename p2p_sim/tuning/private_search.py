@@ -102,10 +102,8 @@ def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
     """The bound of a whole selection: a run counts as the worst of all candidates, composed with the noisy score."""
-    accountants: dict[Accountant, None] = {}
-    for candidate in candidates:
-        scenario = candidate.replace(**{TARGET: run_epsilon})
-        accountants[_accountant(scenario.model_dump_json(exclude={"learner"}), scenario, data_dir)] = None
+    scenarios = [candidate.replace(**{TARGET: run_epsilon}) for candidate in candidates]
+    accountants = dict.fromkeys(_accountant(s.model_dump_json(exclude={"learner"}), s, data_dir) for s in scenarios)
     run = Composition((WorstOf(tuple(accountants)), NoisyScore(scale)), (1, 1))
     return Selection(run, law).epsilon(candidates[0].privacy.delta)
 
@@ -136,7 +134,7 @@ def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Account
 
 
 def candidates_of(base: Scenario, space: Space) -> list[Settings]:
-    """All settings of a space of lists.
+    """All settings of a space whose dimensions are all lists: every combination of their values.
 
     Raises:
         InputError: the space has a range, a key of the noise or too many settings; one line.
@@ -207,10 +205,9 @@ def tune_privately(
         )
         rows = {row["replicate"]: row for row in read_rows(directory)}
         # a run's loss is its negative private score
-        scores = [rows[FIRST_RUN + trial.number][PRIVATE] for trial in trials]
         ended = [
-            replace(trial, state="finished", loss=-score, violation=0.0, replicates=1)
-            for trial, score in zip(trials, scores, strict=True)
+            replace(trial, state="finished", loss=-rows[FIRST_RUN + trial.number][PRIVATE], violation=0.0, replicates=1)
+            for trial in trials
         ]
         winner = best(ended)[0]
         # the winner's settings on the users of other replicates
@@ -229,7 +226,10 @@ def tune_privately(
 
 
 def _task(plan: PrivateSearchPlan, candidate: int, replicate: int, tuning: Tuning) -> Task:
-    """The task of one replicate of a candidate, whose noise is calibrated to the ε of one run."""
+    """The task of one replicate of a candidate, whose noise is calibrated to the ε of one run.
+
+    candidate: its index in `plan.candidates`.
+    """
     scenario = plan.calibrated[candidate]
     point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
     return Task.of(scenario, point, replicate, tuning.data_dir)

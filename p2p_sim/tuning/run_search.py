@@ -102,15 +102,19 @@ def tune(
             stop.callback(_unless_begun, store, journal)
         # search: trials are chosen in batches, and run replicate by replicate
         runs, study = TrialRuns(tuning, session, work), Trials(tuning.space, tuning.base.seed, journal)
-        early = tuning.look == "public"
-        search = Search(tuning.space, tuning.goal, tuning.searched, study, runs.measure, early=early, report=note)
+        search = Search(
+            tuning.space, tuning.goal, tuning.searched, study, runs.measure, early=tuning.look == "public", report=note
+        )
         ended = search.run(trials)
         if not any(trial.replicates for trial in ended):
             raise InputError(f"{directory}: no trial could be run; the first error is: {session.first_error[:300]}")
         # measure the best setting on further replicates, and write everything in the order of the trials
         best = _confirmed(tuning, runs, ended)
-        axes = [{"keys": [key], "values": _values_of(key, ended), "labels": None} for key in tuning.space.keys]
-        tuning.write_manifest(directory, identity, axes=axes)
+        tuning.write_manifest(
+            directory,
+            identity,
+            axes=[{"keys": [key], "values": _values_of(key, ended), "labels": None} for key in tuning.space.keys],
+        )
         store.finish(lambda row: min(row[TRIAL], len(ended)), lambda row: row[TRIAL] < len(ended))
         measured = {trial.number: _figures(tuning, runs, trial) for trial in ended}
         files = write_outcome(directory, tuning, ended, measured, best)

@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from p2p_sim.tuning.goal import Goal, Measured
 from p2p_sim.tuning.optuna_study import State, Trial, Trials
@@ -32,9 +32,7 @@ class Search:
     measure: Measure
     early: bool = False
     report: Callable[[int, int], None] = lambda ended, wanted: None
-
-    def __post_init__(self) -> None:
-        self._measured: dict[int, list[Measured]] = {}
+    _measured: dict[int, list[Measured]] = field(default_factory=dict, init=False)
 
     def run(self, wanted: int) -> list[Trial]:
         """Run trials until there are `wanted`, and return them; fewer if the space has fewer settings."""

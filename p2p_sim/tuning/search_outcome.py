@@ -90,9 +90,8 @@ def write_outcome(
         files = [directory / name for name in (TRIALS_CSV, TRIALS_TABLE, FIGURE)]
         (directory / SCENARIO).unlink(missing_ok=True)  # an earlier call may have ended with another setting
         if best is not None:
-            scenario = scenario_with(tuning.base, best.trial.settings)
-            write_scenario(directory / SCENARIO, scenario, goal, look, best.epsilon)
             files.append(directory / SCENARIO)
+            write_scenario(files[-1], scenario_with(tuning.base, best.trial.settings), goal, look, best.epsilon)
     return files
 
 

@@ -97,14 +97,12 @@ class Space:
     def check(self, base: Scenario) -> None:
         """Raise an InputError if a key or a value is not valid in the scenario."""
         for dimension in self.dimensions:
-            faults = []
             for value in dimension.ends:
                 try:
                     base.replace(**{dimension.key: value})
                 except InputError as error:
-                    faults.append(f"{error}")
-            if faults:
-                raise InputError(f"--search: {dimension.key} = {json.dumps(dimension.ends[:8])}: {faults[0]}")
+                    text = json.dumps(dimension.ends[:8])
+                    raise InputError(f"--search: {dimension.key} = {text}: {error}") from None
 
 
 def read_search(path: Path) -> Space:
@@ -144,8 +142,8 @@ def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
     if not isinstance(value, list):
         raise InputError(f"{where} = {text}: must be a list")
     if table == "values":
-        plain = not any(isinstance(entry, list | dict) for entry in value)
-        if not plain or len(value) < 2 or len(set(map(json.dumps, value))) < len(value):
+        nested = any(isinstance(entry, list | dict) for entry in value)
+        if nested or len(value) < 2 or len(set(map(json.dumps, value))) < len(value):
             raise InputError(f"{where} = {text}: must be at least two different numbers, texts or truth values")
         return Dimension(key, values=tuple(value))
     if len(value) != 2 or not all(isinstance(end, int | float) and not isinstance(end, bool) for end in value):
@@ -169,11 +167,10 @@ def noise_key(scenario: Scenario) -> str | None:
 
 def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
     """The scenario with its noise chosen for a target ε; None if the mechanism or the network does not allow that."""
-    key = "mechanism.target_epsilon"
     if "target_epsilon" not in type(scenario.mechanism).model_fields:
         return None
     try:
-        return scenario.replace(**{key: epsilon})
+        return scenario.replace(**{"mechanism.target_epsilon": epsilon})
     except InputError:
         return None
 

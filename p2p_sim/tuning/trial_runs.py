@@ -82,7 +82,11 @@ class Tuning:
         return default_directory(f"{self.base.name}-tune", self.identity)
 
     def write_manifest(self, directory: Path, identity: str, **extra: object) -> None:
-        """Write the manifest of the search; `extra`: further keys besides the scenario's and those of `described`."""
+        """Write the manifest of the search into its results directory.
+
+        identity: of the search, as the manifest names it. extra: further keys besides the scenario's and those of
+        `described`.
+        """
         base, search = self.base, {**self.described, "kind": "tune", **extra}
         write_manifest(
             directory, base, name=base.name, identity=identity, replicates=base.replicates, packages=base.packages,
@@ -96,7 +100,10 @@ class Tuning:
     def opened(
         self, directory: Path, identity: str, executor: Executor, wanted: int
     ) -> AbstractContextManager[Session]:
-        """A session of the search; rows of another search are refused."""
+        """A session that runs tasks and keeps their rows in the directory; it refuses rows of another search.
+
+        identity: of the search. executor: runs the tasks. wanted: how many trials there are to be, for the progress.
+        """
 
         def check(row: Row) -> None:
             if any(key not in row for key in (*self.space.keys, TRIAL, LOOK)):
@@ -119,11 +126,11 @@ class TrialRuns:
     _rows: dict[tuple[str, int], Row] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for row in read_rows(self.session.store.directory):
-            self._rows[row["scenario"], row["replicate"]] = row
+        rows = read_rows(self.session.store.directory)
+        self._rows.update({(row["scenario"], row["replicate"]): row for row in rows})
 
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
-        """The score and ε of the replicates `rung` of some trials, by the trial's number.
+        """The score and ε of each of some trials, by the trial's number, in the replicates whose indices are `rung`.
 
         Replicates that are not on disk are run, unless their trial has ended.
         """
@@ -138,12 +145,11 @@ class TrialRuns:
             replace(point, replicate=index) for index in rung for point in running
             if (point.point, index) not in self._rows
         ]  # fmt: skip
-
-        def columns(task: Task) -> dict[str, Any]:
-            return self.tuning.columns(owner[task.point])
-
         if missing:
-            self.session.run(((task,) for task in missing), self.work, columns=columns, noted=self._note)
+            self.session.run(
+                ((task,) for task in missing), self.work, noted=self._note,
+                columns=lambda task: self.tuning.columns(owner[task.point]),
+            )  # fmt: skip
         return {number: self._measured(point, rung) for number, point in points.items()}
 
     def rows(self, trial: Trial, replicates: range) -> list[Row]:
@@ -168,9 +174,7 @@ class TrialRuns:
 
     def _note(self, results: Sequence[Done]) -> None:
         """Remember the rows of finished tasks."""
-        for result in results:
-            if result.row is not None:
-                self._rows[result.task.point, result.task.replicate] = result.row
+        self._rows.update({(run.task.point, run.task.replicate): run.row for run in results if run.row is not None})
 
     def _measured(self, point: Task | None, rung: range) -> ByReplicate:
         """The replicates of a point, by index, None where one could not be run; empty where there is no point."""

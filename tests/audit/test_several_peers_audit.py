@@ -8,11 +8,13 @@ import itertools
 import numpy as np
 import pytest
 
-from p2p_sim.audit.exchange_attack import _outstanding, audit_exchange
+from p2p_sim.audit.exchange_attack import audit_exchange, worst_labels
 from p2p_sim.audit.small_exchange_attack import audit
 from p2p_sim.base.errors import InputError
-from p2p_sim.exchange.peers import Peers
+from p2p_sim.exchange.peers import Asking, Peers
+from p2p_sim.mechanisms import LabelExchangeMechanism, RandomizedResponse
 from p2p_sim.privacy import MajorityExchange
+from p2p_sim.privacy.exchange import peer_weights
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.replicate.replicate import Replicate
 from p2p_sim.scenario import Scenario
@@ -68,7 +70,8 @@ def test_copies_have_nearly_the_worst_data_set(peers):
         exchange = MajorityExchange(size, alpha, 1.0, peers)
         evaluator = DeltaEvaluator(exchange.setting, -14.0)
         law = np.array([evaluator.at(ones, 0.2).upper for ones in range((size + 1) // 2)])
-        assert law[_outstanding(exchange)] >= 0.9 * law.max()
+        mechanism = LabelExchangeMechanism(RandomizedResponse(alpha), 1.0, asking=Asking(peer_weights(peers)))
+        assert law[worst_labels(mechanism, size).sum()] >= 0.9 * law.max()
         assert peers != 5 or law[0] < 0.9 * law.max()
 
 

@@ -133,7 +133,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _noise_epsilon(self) -> float:
-        """The pure ε of the noisy distribution q̃ alone."""
+        """The pure ε of the noisy distribution q̃ alone: 2/σ, or 0 if q̃ is uniform."""
         if self._uniform:
             return 0.0
         return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
@@ -145,7 +145,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _label_epsilon(self) -> float:
-        """The pure ε of the noisy labels, given the noisy distribution q̃."""
+        """The pure ε of the noisy labels, given the noisy distribution q̃: ln(1 + (1-λ)/(λτ))."""
         if self.resampling_prob == 1.0:
             return 0.0
         least = self.resampling_prob * self.threshold
@@ -162,9 +162,11 @@ class ClusterResampling(Accountant):
         if epsilon > LARGEST_EPSILON:  # e^ε is not formed: δ is no larger than at 700
             return Bracket(0.0, self.delta(LARGEST_EPSILON).upper)
         # bounds that hold whatever is released: for any mechanism of this pure ε, and for shares and labels together
-        upper = -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12)
         noise = math.inf if self._uniform else self.noise_scale
-        upper = min(upper, resampled_delta(self.resampling_prob, noise, self.threshold, epsilon))
+        upper = min(
+            -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-12),
+            resampled_delta(self.resampling_prob, noise, self.threshold, epsilon),
+        )
         # bounds by the randomness of the noisy labels alone
         shape = (self.cluster_size, self.resampling_prob, self.noise_scale, self.threshold)
         if self._countable:
@@ -188,9 +190,14 @@ class ClusterResampling(Accountant):
             bracket = Bracket(min(self._attained_epsilon(delta), pure), pure)
             if self._labels_alone and not self._bounded:
                 basis = f"{PURE}; what the noise of the labels adds is not computed at this size"
-        low, high = bracket.lower, bracket.upper
         return PrivacyBound(
-            low, high, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+            bracket.lower,
+            bracket.upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis=basis,
+            conditions=self.conditions,
         )
 
     @property
@@ -201,14 +208,17 @@ class ClusterResampling(Accountant):
     @property
     def _bounded(self) -> bool:
         """Whether `resampled_classes` bounds δ(ε) of the noisy labels alone."""
-        computed = self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
-        return computed and self._labels_alone and not self._countable
+        alone = self._labels_alone and not self._countable
+        return alone and self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
 
     @property
     def _countable(self) -> bool:
         """Whether `resampled_counts` brackets δ(ε) of the noisy labels alone, for two classes."""
-        two = self._labels_alone and self.num_classes == 2
-        return two and affordable(self.cluster_size, self.noise_scale, self.threshold)
+        return (
+            self._labels_alone
+            and self.num_classes == 2
+            and affordable(self.cluster_size, self.noise_scale, self.threshold)
+        )
 
     def _attained_delta(self, epsilon: float) -> float:
         """A lower bound of δ(ε), by the best of some events of q̃; 0 if q̃ is neither released nor uniform."""
@@ -226,8 +236,8 @@ class ClusterResampling(Accountant):
     @property
     def _binned(self) -> bool:
         """Whether a lower bound is computed from bins of the released share of label 1."""
-        finite = 0.0 < self.noise_scale < math.inf
-        return self.released and self.num_classes == 2 and not self._uniform and self.cluster_size > 1 and finite
+        two_of_many = self.num_classes == 2 and self.cluster_size > 1
+        return two_of_many and self.released and not self._uniform and 0.0 < self.noise_scale < math.inf
 
     def _attained_epsilon(self, delta: float) -> float:
         """A lower bound of ε at δ, by an event or by bins of the share; 0 if q̃ is neither released nor uniform."""
@@ -250,7 +260,11 @@ class ClusterResampling(Accountant):
         return best * (1.0 - 1e-12)
 
     def _events(self) -> Iterator[ShareEvent]:
-        """Yield the events of the module's docstring if q̃ is released; the certain event if q̃ is uniform."""
+        """Yield events of q̃ that are e^(2/σ) times as likely under one of the target's labels as under another.
+
+        If q̃ is released these are the corner, where q̃ is τ at all classes but one, and the edges, where q̃ is τ at one
+        class and little above τ at another. If q̃ is uniform it is the certain event, with factor 1; else there is none.
+        """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
             yield ShareEvent(1.0, tau, tau)
@@ -313,10 +327,8 @@ def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float
 
 def _shares_delta(moved: float, epsilon: float) -> float:
     """δ(ε) of two noisy shares that one label moves by `moved` noise scales in all; ε may be negative or infinite."""
-    if epsilon == math.inf:
-        return 1.0 if moved == math.inf else 0.0
     if epsilon < 0.0:
         return -math.expm1(epsilon) + math.exp(epsilon) * _shares_delta(moved, -epsilon)
-    if moved in (0.0, math.inf):
-        return 0.0 if moved == 0.0 else 1.0
-    return laplace_delta(moved, epsilon, cells=2)
+    if moved == math.inf:
+        return 1.0
+    return laplace_delta(moved, epsilon, cells=2) if moved > 0.0 else 0.0

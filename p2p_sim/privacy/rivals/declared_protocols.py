@@ -47,8 +47,7 @@ class SubmissionLaw:
         """Why the declared law is not allowed, in words, by its values on a grid of shares; None if it is allowed."""
         if not 0.0 < self.sampling_rate <= 1.0:
             return f"sampling_rate must be above 0 and at most 1, not {self.sampling_rate}"
-        shares = np.linspace(0.0, 1.0, 201)
-        values = np.array([float(self.ones(float(p))) for p in shares])
+        values = np.array([float(self.ones(share)) for share in np.linspace(0.0, 1.0, 201).tolist()])
         if not bool(((values >= 0.0) & (values <= 1.0)).all()):  # NaN is none of these
             return "ones(share) must be a probability"
         if (np.diff(values) < 0.0).any():

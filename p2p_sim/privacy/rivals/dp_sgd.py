@@ -177,28 +177,26 @@ def _check_schedule(sampling_rate: float, steps: int) -> None:
 
 @lru_cache(maxsize=32)
 def _composed(steps: DpSgd) -> Any:
-    """The privacy loss distribution of all steps together by dp-accounting, rounded up."""
+    """The privacy loss distribution of all steps together, as dp-accounting computes it, rounded up.
+
+    The bins of the privacy loss are a thirtieth of one step's standard deviation wide, or wider, which limits their
+    number. Any width gives an upper bound of δ; finer bins give a smaller one.
+    """
     library = library_of_plds()
     from dp_accounting import NeighboringRelation
 
-    return library.from_gaussian_mechanism(
-        steps.noise_multiplier,
-        sensitivity=1.0,
-        pessimistic_estimate=True,
-        value_discretization_interval=_interval(steps),
-        sampling_prob=steps.sampling_rate,
-        use_connect_dots=True,
-        neighboring_relation=NeighboringRelation.REPLACE_ONE,
-    ).self_compose(steps.steps)
-
-
-def _interval(steps: DpSgd) -> float:
-    """Width of the bins of the privacy loss: a thirtieth of one step's standard deviation, or more to limit the bins.
-
-    Any width gives an upper bound of δ; finer bins give a smaller one.
-    """
     sigma, rate = steps.noise_multiplier, steps.sampling_rate
     spread = 2.0 * rate * math.sqrt(math.sinh(min(sigma**-2, 600.0)))  # of one step's loss; 600 avoids overflow
     largest = 2.0 * (10.0 * sigma + 1.0) / sigma**2  # loss at q = 1 if the noise is ten standard deviations
     mean = 2.0 * rate * steps.steps / sigma**2  # about the largest mean of the loss of all steps
-    return max(min(spread / 30.0, 1e-3), largest / _STEP_BINS, (largest + mean) / _TOTAL_BINS)
+    return library.from_gaussian_mechanism(
+        sigma,
+        sensitivity=1.0,
+        pessimistic_estimate=True,
+        value_discretization_interval=max(
+            min(spread / 30.0, 1e-3), largest / _STEP_BINS, (largest + mean) / _TOTAL_BINS
+        ),
+        sampling_prob=rate,
+        use_connect_dots=True,
+        neighboring_relation=NeighboringRelation.REPLACE_ONE,
+    ).self_compose(steps.steps)

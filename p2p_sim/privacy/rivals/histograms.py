@@ -113,7 +113,10 @@ class NoisyVotes(Accountant):
         return self.parameter
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(t) = 1 - e^((t-ε)/2) to rounding: one cell that moves by 1 costs more than two cells that move by 1/2."""
+        """Bounds of δ at t = `epsilon`, which differ by rounding alone: 1 - e^((t-ε)/2), or 0 from t = ε on.
+
+        ε is that of the noise. One cell moves by 1, which costs more than two cells that move by 1/2.
+        """
         check_epsilon(epsilon)
         upper = laplace_delta(self.parameter, epsilon)
         return Bracket(max(0.0, upper * (1.0 - 2e-12) - 2e-15), upper)

@@ -111,10 +111,10 @@ class MajorityCoalition(Accountant):
         return some(of_one, self.members * self.rounds)
 
     def _unasked(self, epsilon: float, alone: float) -> float:
-        """E δ_shuffled(ε; n-c-F): an upper bound of δ(ε) if no member asked the target.
+        """Upper bound of δ(ε) if no member asked the target: the mean δ(ε) of n-c-F shuffled noisy labels.
 
-        F is taken as if all members asked the largest k, since more known labels make δ no smaller.
-        alone: δ(ε) of the target's noisy label alone.
+        F is the number of other users whose noisy labels the members know. It is taken as if all members asked the
+        largest k, since more known labels make δ no smaller. alone: δ(ε) of the target's noisy label alone.
         """
         others = self.cluster_size - self.members - 1
         requests = self.members * self.rounds * max(peer_weights(self.peers))[0]

@@ -64,7 +64,7 @@ _MARGIN = 1e-12
 
 
 class MovedCountTails(NamedTuple):
-    """Probabilities a and b of the module's docstring: that a noisy count is at least the larger of two true values.
+    """Probabilities a and b that a noisy count is at least the larger of the two values that it has without noise.
 
     own: a, if the true count is the larger value. opposite: b, if it is the smaller one.
     """
@@ -157,11 +157,8 @@ class NoisyCounts(Accountant):
         upper = -math.expm1(epsilon - pure) * self._most
         # a^L - e^ε b^L, if above 0, as a^L (1 - e^(ε + L ln(b/a))), which loses no digits
         moved, tails = moved_counts(self.num_classes), self._tails
-        lower = 0.0
-        if tails.opposite == 0.0:
-            lower = tails.own**moved
-        elif (loss := epsilon + moved * math.log(tails.opposite / tails.own)) < 0.0:
-            lower = tails.own**moved * -math.expm1(loss)
+        loss = epsilon + moved * math.log(tails.opposite / tails.own) if tails.opposite > 0.0 else -math.inf
+        lower = tails.own**moved * -math.expm1(min(loss, 0.0))
         return outward(min(self.released * lower * (1.0 - _MARGIN), upper), upper * (1.0 + _MARGIN))
 
     def epsilon(self, delta: float) -> PrivacyBound:
@@ -172,10 +169,14 @@ class NoisyCounts(Accountant):
         exact = (self.pure_epsilon + math.log(rest)) * (1.0 + _MARGIN) + 1e-15 if rest > 0.0 else 0.0
         upper = min(max(0.0, exact), self.pure_epsilon)
         exact_noise = self.surplus == 1.0 and self.released == 1.0
-        basis = "exact: two-sided geometric noise" if exact_noise else "two-sided geometric noise, or more of it"
-        lower = min(self._lower(delta), upper)
         return PrivacyBound(
-            lower, upper, delta, observer="learner", adjacency="label", basis=basis, conditions=self.conditions
+            min(self._lower(delta), upper),
+            upper,
+            delta,
+            observer="learner",
+            adjacency="label",
+            basis="exact: two-sided geometric noise" if exact_noise else "two-sided geometric noise, or more of it",
+            conditions=self.conditions,
         )
 
     @property
@@ -186,7 +187,7 @@ class NoisyCounts(Accountant):
 
     @property
     def _tails(self) -> MovedCountTails:
-        """The probabilities a and b, up to rounding; for r > 1 a is rounded down, and b = 1 - a."""
+        """The probabilities a of noise of at least 0 and b of noise above 0; for r > 1 a is rounded down, and b up."""
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
             return MovedCountTails(1.0 / (1.0 + t), t / (1.0 + t))
@@ -194,7 +195,10 @@ class NoisyCounts(Accountant):
         return MovedCountTails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
-        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ."""
+        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if it is below δ anyway.
+
+        That is the δ of one event: q is `released`, L the number of moved counts, and a and b are those of `_tails`.
+        """
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:
             return 0.0

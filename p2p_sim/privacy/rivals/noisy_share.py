@@ -42,9 +42,8 @@ def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floa
         a = share[start : start + rows, None]
         line = _Line(a, s, scale, threshold)
         # three cases: q₀ is clipped to τ, clipped to 1, or lies between
-        total = _laplace_cdf(threshold - 1.0 + a, scale) * line.below(bottom)
-        total = total + _laplace_cdf(-a, scale) * line.below(top)
-        parts.append(np.minimum(total + line.between(), 1.0))
+        to_bottom, to_top = _laplace_cdf(threshold - 1.0 + a, scale), _laplace_cdf(-a, scale)
+        parts.append(np.minimum(to_bottom * line.below(bottom) + to_top * line.below(top) + line.between(), 1.0))
     return np.concatenate(parts)
 
 
@@ -87,8 +86,7 @@ class _Line:
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
         end = turn + (1.0 - self.s) / up  # the line reaches q₁ = 1
         kink = turn + (self.a - self.s) / np.where(self.a < self.s, self.lower, up)  # the line reaches q₁ = a
-        points = (start, turn, kink, centre, end, np.ones_like(turn))
-        cuts = np.clip(np.stack(np.broadcast_arrays(*points)), start, 1.0)
+        cuts = np.clip(np.stack(np.broadcast_arrays(start, turn, kink, centre, end, np.ones_like(turn))), start, 1.0)
         cuts.sort(axis=0)
         # at these ends: q₁ - a on the line, and the distances of q₀ from 1-a and of q₁ from a, in scales
         x = (self.s - self.a) + np.where(cuts >= turn, self.upper, self.lower) * (cuts - turn)
@@ -164,7 +162,10 @@ def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
 
 
 def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
-    """Bins of q̃₁, fine about the true share and towards the ends, with their probabilities for J = `ones` and J + 1."""
+    """Bins of q̃₁, with their probabilities if J = `ones` users of n hold label 1, and if J + 1 do.
+
+    The bins are fine about the true share and towards the ends. scale: σ. threshold: τ.
+    """
     # inner ends of the bins
     share, end = np.array([ones, ones + 1]) / n, 1.0 - threshold
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)
@@ -176,9 +177,8 @@ def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
     over = np.pad(share_cdf(1.0 - share, 1.0 - above, scale / n, threshold), ((0, 0), (0, 1)))
     middle = 1.0 - under[:, -1:] - over[:, :1]
     mass = np.concatenate([np.diff(under, axis=1), middle, -np.diff(over, axis=1)], axis=1)
-    sizes = np.concatenate([under[:, 1:], np.ones_like(middle), over[:, :-1]], axis=1)
     # rounding, relative to the values of F that are subtracted
-    doubt = (4e-13 + 8e-15 * n / scale) * sizes
+    doubt = (4e-13 + 8e-15 * n / scale) * np.concatenate([under[:, 1:], np.ones_like(middle), over[:, :-1]], axis=1)
     ends = np.concatenate([[threshold], inner, [end]])
     return _Bins(ends, np.maximum(mass - doubt, 0.0), np.maximum(mass, 0.0) + doubt)
 

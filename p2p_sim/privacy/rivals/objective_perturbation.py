@@ -179,8 +179,9 @@ def calibrate_perturbation(
         raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {math.fsum(shares):g}")
     factor, least = (1.0, epsilon / 2.0) if tight else (2.0, 0.0)
     # ε' without additional regularisation: what the determinants leave of ε
-    ratios = [q * q / (4.0 * num_rows * value) for q, value in zip(shares, penalties, strict=True)]
-    noise_epsilon = epsilon - factor * math.fsum(math.log1p(ratio) for ratio in ratios)
+    noise_epsilon = epsilon - factor * math.fsum(
+        math.log1p(q * q / (4.0 * num_rows * value)) for q, value in zip(shares, penalties, strict=True)
+    )
     if noise_epsilon > least:
         return ObjectivePerturbation(num_rows, shares, penalties, noise_epsilon, (0.0,) * len(shares))
     # else ε' = ε/2, and such Δ_k that the determinants cost the other half

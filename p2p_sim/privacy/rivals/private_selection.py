@@ -45,7 +45,6 @@ The bounds stated are the least of these. Koskela, Redberg and Wang (2024) also 
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -132,7 +131,7 @@ class Selection(Accountant):
         return min(0.5, self.law.best_share(self.base.least_delta) * (1.0 + _MARGIN))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε), ε at least 0: the least of three bounds of the module's docstring."""
+        """Upper bound of δ(ε), ε at least 0, the least by one ratio, in bands and by Rényi ε; the lower bound is 0."""
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
@@ -182,7 +181,10 @@ class Selection(Accountant):
         return min(_rounded_up(max(0.0, log / (order - 1.0))), self.pure_epsilon)
 
     def _by_ratio(self, epsilon: float) -> float:
-        """The hockey-stick bound of δ(ε) by one ratio: 1 - φ(1-δ(ε-c)), with δ(-x) = 1 - e^-x (1 - δ(x)) of one run."""
+        """Upper bound of δ(ε) that takes the largest ratio of two weights, e^c, for all outcomes: 1 - φ(1-δ(ε-c)).
+
+        φ is the generating function of the number of runs, δ that of one run, and δ(-x) = 1 - e^-x (1 - δ(x)).
+        """
         less = epsilon - self._bands.most * (1.0 + _MARGIN)
         run = self.base.delta(min(abs(less), LARGEST_EPSILON)).upper
         if less < 0.0:
@@ -190,11 +192,14 @@ class Selection(Accountant):
         return self.law.best_share(min(1.0, run)) * (1.0 + _MARGIN)
 
     def _in_bands(self, epsilon: float) -> float:
-        """The hockey-stick bound of δ(ε) in bands."""
+        """Upper bound of δ(ε) that takes the largest ratio of two weights in each band for outcomes of this band."""
         return self._bands.delta(epsilon) * (1.0 + _MARGIN)
 
     def _by_renyi(self, epsilon: float) -> float:
-        """The Rényi bound of δ(ε) (Canonne, Kamath and Steinke 2020, Proposition 12)."""
+        """Upper bound of δ(ε), the least over `ORDERS` of Rényi ε; 1 if the Rényi ε is infinite at all of them.
+
+        See Canonne, Kamath and Steinke 2020, Proposition 12.
+        """
         logs = ((a - 1.0) * (r - epsilon + math.log1p(-1.0 / a)) - math.log(a) for a, r in self._renyi_curve.items())
         return min((math.exp(min(0.0, log)) * (1.0 + _MARGIN) for log in logs), default=1.0)
 
@@ -221,7 +226,8 @@ class RunLawBands:
     """Intervals (bands) of u, the probability that another run is better, with bounds of weights in each band.
 
     law: of one run's privacy loss. widths, ends: (b,) width and upper end of each band, in ascending order of u.
-    log_weights, log_ratios: (b,) the largest ln w and C in each band. silent: as in `RunLaw`.
+    log_weights, log_ratios: (b,) the largest logarithm of an outcome's weight in each band, and of the ratio of its
+    weights in two neighbouring worlds. silent: as in `RunLaw`.
     """
 
     law: LossLaw
@@ -234,13 +240,19 @@ class RunLawBands:
     @staticmethod
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
         """The bands for the law of one run's privacy loss and the law of the number of runs."""
-        corners = _Corners.of(loss)
+        # corners of T, the largest probability in one world of an event that has probability u in the other: sums of
+        # masses in both worlds, in the order of their likelihood ratios
+        negative, small = loss.losses > 0.0, loss.masses * np.exp(-loss.losses)
+        u = np.cumsum(np.concatenate([[0.0], small[::-1], loss.masses[negative], [loss.infinite]]))
+        largest = np.cumsum(np.concatenate([[loss.infinite], loss.masses[::-1], small[negative], [0.0]]))
+        u[-1], largest[-1] = 1.0, 1.0
+        u, largest = np.minimum(u, 1.0), np.minimum(largest, 1.0)
         # edges of the bands: all corners of T, and others in equal ratios from where the weight is nearly E K
         start = runs.scale / 200.0
         steps = max(1, math.ceil(math.log(1.0 / start) / math.log(_STEP))) if start < 1.0 else 1
-        edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), corners.u]))
+        edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), u]))
         # C(u) = ln φ'(1-u) - ln φ'(1-T(u)) at the edges; between them C is monotone, and the weight falls
-        top = np.minimum(np.interp(edges, corners.u, corners.largest) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
+        top = np.minimum(np.interp(edges, u, largest) * (1.0 + _MARGIN) + _ROUNDING, 1.0)
         ratios = runs.log_weight(edges) - runs.log_weight(np.maximum(top, edges))
         ratios += _ROUNDING * (1.0 + np.abs(ratios))
         return RunLawBands(
@@ -258,7 +270,7 @@ class RunLawBands:
         return float(self.log_ratios.max())
 
     def renyi(self, order: float) -> float:
-        """B, a term of the Rényi bound of order λ: the largest ln w + (λ-1) C of all bands."""
+        """The largest log-weight plus λ-1 times the log-ratio of all bands, for the Rényi bound of order λ."""
         return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
 
     def delta(self, epsilon: float) -> float:
@@ -268,8 +280,7 @@ class RunLawBands:
             reaching = np.minimum(capacity, self.ends)
             return min(1.0, float((weights * (reaching + self.silent * (capacity - reaching))).max()))
         order = np.argsort(self.log_ratios, kind="stable")
-        rank = np.empty_like(order)
-        rank[order] = np.arange(len(order))
+        rank = np.argsort(order)  # of each band in this order
         # fill the bands from the largest weight down; each takes from the capacity of all bands with at least its ratio
         room, total = capacity[order], 0.0
         for band in range(len(order)):
@@ -286,24 +297,3 @@ def deltas(law: LossLaw, epsilons: Floats) -> Floats:
     far = np.abs(epsilons)
     positive = law.infinite + -np.expm1(np.minimum(far[:, None] - law.losses, 0.0)) @ law.masses
     return np.asarray(np.where(epsilons >= 0.0, positive, -np.expm1(-far) + np.exp(-far) * positive))
-
-
-class _Corners(NamedTuple):
-    """The corners of a piecewise linear function T: u (c,), ascending from 0 to 1, and T(u).
-
-    T(u) is the largest probability in one world of an event that has probability u in the other.
-    """
-
-    u: Floats
-    largest: Floats
-
-    @staticmethod
-    def of(law: LossLaw) -> "_Corners":
-        """The corners for a loss law: sums of its masses in both worlds, in the order of their likelihood ratios."""
-        negative = law.losses > 0.0
-        small = law.masses * np.exp(-law.losses)
-        lower = np.concatenate([[0.0], small[::-1], law.masses[negative], [law.infinite]])
-        upper = np.concatenate([[law.infinite], law.masses[::-1], small[negative], [0.0]])
-        u, largest = np.cumsum(lower), np.cumsum(upper)
-        u[-1], largest[-1] = 1.0, 1.0
-        return _Corners(np.minimum(u, 1.0), np.minimum(largest, 1.0))

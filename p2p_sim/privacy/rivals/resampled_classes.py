@@ -119,13 +119,15 @@ def classes_delta(
     """
     threshold = min(threshold, (1.0 - _LEAST_ROOM) / classes)
     moved = min(1.0 / n, 1.0 - classes * threshold)
-    laws = _laws(n, resampling_prob, scale, threshold, moved)
-    return min(1.0, *(losses.divergence(epsilon) for losses in laws))
+    return min(1.0, *(losses.divergence(epsilon) for losses in _laws(n, resampling_prob, scale, threshold, moved)))
 
 
 @lru_cache(maxsize=8)
 def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> tuple[Losses, ...]:
-    """The dominating pairs of laws, one for each part f of the change that is hidden in the noise on the shares."""
+    """The dominating pairs of laws, one for each part f of the change that is hidden in the noise on the shares.
+
+    n: users. lam: λ. scale: σ. threshold: τ. moved: d, by how much a changed label moves q̃ if no part is hidden.
+    """
     draws = lam * n * threshold
     best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
     most = min(_MOST_HIDDEN, _LOSSES * scale)  # more would make the first law underflow
@@ -159,7 +161,11 @@ def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, pa
 
 
 def _label(least: float, moved: float, grid: float) -> Losses:
-    """The pair of laws of the target's own noisy label: three points, with `least` and `moved` for τ and d."""
+    """The pair of laws of the target's own noisy label, on the grid.
+
+    One law has three points of the probabilities (least + moved, the rest to 1, least), the other these in reverse. If
+    the loss exceeds `_LOSSES`, the outcome with this loss is left out and counted in `lost`.
+    """
     loss = math.log1p(moved / least)
     if loss > _LOSSES:
         return Losses(np.array([1.0]), 0, grid, least + moved)

@@ -94,8 +94,7 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     # at λ < 1 the blocks bound δ from above alone; from below, try numbers of ones at which the share is seldom clipped
     # and the draws vary little
     if resampling_prob < 1.0:
-        near = (math.ceil(n * threshold + steps * scale) for steps in (0, 1, 2, 4))
-        promising = {0, *(min((n - 1) // 2, ones) for ones in near)}
+        promising = {0, *(min((n - 1) // 2, math.ceil(n * threshold + steps * scale)) for steps in (0, 1, 2, 4))}
         lower = max(
             _divergences(_zeros_alone(n, resampling_prob, scale, threshold, ones), epsilon).lower
             for ones in sorted(promising)
@@ -136,8 +135,12 @@ def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> C
     @cache
     def block(first: int, density: int) -> Views:
         last = min(first + _block_size(scale), (n - 1) // 2 + 1)
-        law = draw_law(n, first, last, scale=scale, threshold=threshold, density=density, draws=draws)
-        return _views(law, draws, resampling_prob, 1.0)
+        return _views(
+            draw_law(n, first, last, scale=scale, threshold=threshold, density=density, draws=draws),
+            draws,
+            resampling_prob,
+            1.0,
+        )
 
     return block
 
@@ -176,20 +179,17 @@ def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> B
     """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
     # the target's draw is a one, or a zero, with k ones among the others: lower and upper bounds of either
-    ones, zeros = [], []
-    for table in (draws.lower, draws.upper):
-        padded = np.pad(table, ((0, 0), (1, 1)))
-        ones.append((k + 1.0) / n * padded[:, 1:])
-        zeros.append((1.0 - k / n) * padded[:, :-1] * (k >= 0.0))
+    padded = [np.pad(table, ((0, 0), (1, 1))) for table in (draws.lower, draws.upper)]
+    ones = [(k + 1.0) / n * table[:, 1:] for table in padded]
+    zeros = [(1.0 - k / n) * table[:, :-1] * (k >= 0.0) for table in padded]
     # her noisy label is one: λ/rate of the draw's ones, and her own label. It is zero: λ of the draw's zeros, her own
     # label, and `balance` of the draw's ones, with their opposite bound if it is negative
     own = 1.0 - lam
     balance = (0.0 if label else own) - (lam / rate - lam)
     bounds = []
-    for side in (0, 1):
-        a_one, a_zero = ones[side], zeros[side]
+    for a_one, a_zero, balanced in zip(ones, zeros, ones if balance >= 0.0 else ones[::-1], strict=True):
         first = lam / rate * a_one + (own * (a_one + a_zero) if label else 0.0)
-        second = (lam + (0.0 if label else own)) * a_zero + balance * ones[side if balance >= 0.0 else 1 - side]
+        second = (lam + (0.0 if label else own)) * a_zero + balance * balanced
         bounds.append(np.concatenate([first, np.maximum(second, 0.0)], axis=1))
     return Bracketed(bounds[0], bounds[1], draws.missing)
 

@@ -120,8 +120,7 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
     weight = low + (1.0 - low) * _sums(prior)
     moment = (1.0 - low) * _sums(prior * centred)
     spread = low * float(prior @ centred**2) + (1.0 - low) * _sums(prior * centred**2)
-    costs = np.maximum(spread - moment**2 / weight, 0.0)
-    return BinCosts(_nonempty(costs), moment / weight + mean)
+    return BinCosts(_nonempty(np.maximum(spread - moment**2 / weight, 0.0)), moment / weight + mean)
 
 
 def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:

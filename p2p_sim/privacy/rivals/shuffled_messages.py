@@ -116,11 +116,13 @@ class ShuffledMessages(Accountant):
         return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
 
     def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε) by the privacy blanket, the messages drawn from b of the module's docstring.
+        """Upper bound of δ(ε), in which other users' messages hide the target's: the privacy blanket.
 
-        The messages of users beyond 1,000,000 count as known to the learner.
+        The blanket is all messages that are drawn from the part that the laws of all labels share. The messages of
+        users beyond 1,000,000 count as known to the learner.
 
-        values, blocks: how finely numbers of visited users, and of blanket messages, are distinguished.
+        values, blocks: how finely the bound tells apart numbers of users whose messages the learner got, and numbers
+            of blanket messages; coarser is quicker, and the bound no smaller. Unused if the learner got all messages.
         """
         walk = self._blanket(epsilon)
         if self._complete:
@@ -134,7 +136,7 @@ class ShuffledMessages(Accountant):
         return self.sampling_rate is None and self.submissions is None
 
     def _blanket(self, epsilon: float) -> Blanket:
-        """The privacy blanket for the three values of Y in the module's docstring, with ε₀ and β rounded up."""
+        """The privacy blanket at ε of the worst randomizer with this ε₀ and β, the total variation, both rounded up."""
         local = self.local_epsilon * _UP
         grown, growth = math.expm1(local), math.expm1(epsilon)
         variation = min(self.total_variation * _UP, grown / (grown + 2.0))
@@ -153,11 +155,11 @@ def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
     high = messages.local_epsilon
     if messages._complete:
         return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6).below)
-    upper = bisect_twice(
+    ends = bisect_twice(
         lambda epsilon: messages._bound(epsilon, *COARSE) > delta,
         lambda epsilon: messages.delta(epsilon).upper,
         delta,
         high,
         1e-5,
-    ).below
-    return Bracket(0.0, upper)
+    )
+    return Bracket(0.0, ends.below)
