@@ -54,7 +54,7 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def basis(self) -> str:
-        """How the bounds are computed, in words for reports."""
+        """How `epsilon` computes its bounds, in words for reports; one of its own may name another way in its bound."""
         return "bisection of δ(ε)"
 
     @property
