@@ -47,7 +47,7 @@ class Target:
 
     @property
     def local(self) -> bool:
-        """Whether α* is at least the α, but for a thousandth, that randomised response needs for ε alone."""
+        """Whether α* is at least 99.9% of the α at which randomised response has ε without any exchange."""
         return self.sufficient >= 0.999 * local_flip_prob(self.epsilon)
 
 
@@ -63,8 +63,9 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
 
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
-    """Random targets of one regime at one δ; clusters of 100 users or more only where α* is below that of randomised
-    response.
+    """Random targets of one regime at one δ.
+
+    In clusters of 100 users or more, targets at which α* is no smaller than for randomised response are left out.
     """
     rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
     for _ in range(DRAWN):

@@ -92,7 +92,7 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
-    """The rows of the table, one for each panel, mechanism, ε and group, with the group's `each` of `_figures`."""
+    """The rows of the table, one for each panel, mechanism, ε and group; `_figures` gives a group's columns."""
     for panel, changes in (SMALL if frame.small else PANELS).items():
         base = comparison_base(NAME, panel, changes)
         chosen = mechanisms_of(panel)
@@ -120,7 +120,7 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """How many different intervals of `extra` the table has: if a kind has two groups, they differ in sign alone."""
+    """How many intervals of `extra` must hold together; of two groups only one counts, as the other is its negative."""
     points = table.groupby(["panel", "mechanism", EPSILON, "kind"])["group"].size()
     return int(points.where(points > 2, 1).sum())
 

@@ -18,9 +18,9 @@ from p2p_sim.exchange import Traffic
 
 NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 PARTS = 25
-"""The number of tasks into which the shards are split, each kept on disk when it is finished.
+"""The number of tasks into which the shards are split; the result of each is kept on disk.
 
-It is odd, so that every task has shards after which `arrivals` frees memory, which is after every 16th.
+`arrivals` frees memory after every 16th shard. As this number is odd, every task has such shards.
 """
 BIN_S, BINS = 1e-3, 100_000
 """Width in seconds and number of the bins in which arrivals are counted; the last bin also has all later ones."""
