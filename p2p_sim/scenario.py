@@ -60,8 +60,7 @@ MODEL_VERSION = 8
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
     """The clustering if a scenario names none: the population's own clusters if it has some, else k-means."""
-    own = population is not None and population.clustered
-    return GivenClusters() if own else KMeansClusters(count=20, min_size=36)
+    return GivenClusters() if population is not None and population.clustered else KMeansClusters(count=20, min_size=36)
 
 
 class PrivacyConfig(Config):
@@ -116,19 +115,20 @@ class Scenario(Extended, metaclass=OneLine):
     _folder: Path = PrivateAttr(default=Path())
 
     @model_validator(mode="after")
-    def _messages(self) -> Self:
-        """Refuse clusters, networks and adversaries with which the mechanism cannot work."""
+    def _mechanism_fits(self) -> Self:
+        """Refuse a mechanism that does not fit clusters, network, adversaries, population or its number of classes."""
         try:
             self.mechanism.check_surroundings(self.clusters, self.network, self.adversaries)
+            if self.mechanism.adjacency != "label":
+                self._check_private_rows()
+            if (classes := self.population.known_classes) is not None:
+                self.mechanism.check(classes)
         except InputError as error:
             raise ValueError(str(error)) from None
         return self
 
-    @model_validator(mode="after")
-    def _private_rows(self) -> Self:
-        """Refuse a clustering or population that looks at all rows if a whole row is private."""
-        if self.mechanism.adjacency == "label":
-            return self
+    def _check_private_rows(self) -> None:
+        """Raise ValueError if the clustering or the population looks at all rows, as a whole row is private."""
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
         if not self.clusters.blind:
             raise ValueError(
@@ -137,29 +137,13 @@ class Scenario(Extended, metaclass=OneLine):
         if (looks := self.population.looks_at_all_rows) is not None:
             own = "; population.scale and population.classes take public constants" if self.population.own else ""
             raise ValueError(f"{looks}: looks at all rows, but {whole}{own}")
-        return self
-
-    @model_validator(mode="after")
-    def _classes(self) -> Self:
-        """Refuse parameters of the mechanism that do not fit the number of classes, if it is known."""
-        if (classes := self.population.known_classes) is not None:
-            try:
-                self.mechanism.check(classes)
-            except InputError as error:
-                raise ValueError(str(error)) from None
-        return self
-
-    @model_validator(mode="after")
-    def _grouped(self) -> Self:
-        """Refuse groups that the population does not have, and any groups if the release predicts no labels."""
-        check_kinds(self.groups, self.population.group_columns)
-        if self.groups and self.mechanism.releases == "density":
-            raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
-        return self
 
     @model_validator(mode="after")
     def _learnable(self) -> Self:
-        """Refuse a learner that cannot learn from what the mechanism releases."""
+        """Refuse groups that have no errors to measure, and a learner that cannot learn from the release."""
+        check_kinds(self.groups, self.population.group_columns)
+        if self.groups and self.mechanism.releases == "density":
+            raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
         check_fit(self.population, (self.mechanism.kind, self.mechanism.releases), self.learner)
         return self
 
@@ -256,8 +240,12 @@ class Scenario(Extended, metaclass=OneLine):
         Args:
             num_classes: K, of the population.
         """
-        roles, oracle = self.adversaries.active, self.mechanism.asks_oracle
-        return Situation(num_classes, faults=self.network.faults, roles=roles, oracle=oracle)
+        return Situation(
+            num_classes,
+            faults=self.network.faults,
+            roles=self.adversaries.active,
+            oracle=self.mechanism.asks_oracle,
+        )
 
     def canonical(self) -> dict[str, Any]:
         """The keys on which rows depend (not name, number of replicates and paths), and the code of plug-ins."""

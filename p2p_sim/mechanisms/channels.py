@@ -16,7 +16,7 @@ from p2p_sim.exchange import Message, check_labels
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw, Source, of_messages
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease, Outcome
 from p2p_sim.privacy import (
     ANYWHERE,
     LOCAL_CONDITIONS,
@@ -30,7 +30,6 @@ from p2p_sim.privacy import (
     law_epsilon,
 )
 
-Floats = NDArray[np.float64]
 UP = 1.0 + 2.0**-45
 """Factor by which figures computed from a matrix of probabilities are rounded up."""
 
@@ -80,15 +79,31 @@ class Channel(Mechanism):
 
 
 @dataclass(frozen=True)
-class LocalAccountant(Accountant):
-    """Accountant against an observer who sees a message and knows its sender: at every δ, ε is at most ε₀.
+class MessageAccountant(Accountant):
+    """Base of accountants against an observer who sees a message and knows its sender.
 
-    message: the randomizer. local_epsilon: ε₀ of a message. conditions: conditions of the bounds, as sentences.
+    message: the randomizer.
     """
 
     requires = ANYWHERE
 
     message: Message
+
+    @property
+    def pure_epsilon(self) -> float:
+        return self.message.local_epsilon
+
+    def delta(self, epsilon: float) -> Bracket:
+        return self.message.alone(epsilon)
+
+
+@dataclass(frozen=True)
+class LocalAccountant(MessageAccountant):
+    """Accountant against an observer who sees a message and knows its sender: at every δ, ε is at most ε₀.
+
+    local_epsilon: ε₀ of a message. conditions: conditions of the bounds, as sentences.
+    """
+
     local_epsilon: float
     conditions: tuple[str, ...] = ()
 
@@ -96,13 +111,15 @@ class LocalAccountant(Accountant):
     def pure_epsilon(self) -> float:
         return self.local_epsilon
 
-    def delta(self, epsilon: float) -> Bracket:
-        return self.message.alone(epsilon)
-
     def epsilon(self, delta: float) -> PrivacyBound:
-        lower, basis = self.message.attained(delta), f"pure: the noisy {self.message.noun}"
         return PrivacyBound(
-            lower, self.local_epsilon, delta, "learner", adjacency="label", basis=basis, conditions=self.conditions
+            self.message.attained(delta),
+            self.local_epsilon,
+            delta,
+            "learner",
+            adjacency="label",
+            basis=f"pure: the noisy {self.message.noun}",
+            conditions=self.conditions,
         )
 
 
@@ -190,21 +207,11 @@ class Table(Message):
 
 
 @dataclass(frozen=True)
-class TableAccountant(Accountant):
+class TableAccountant(MessageAccountant):
     """Accountant of a message of a `Table` whose sender the observer knows; exact up to rounding."""
 
-    requires = ANYWHERE
-
     basis = "exact: the law of the noisy label"
-    message: Table
     conditions: tuple[str, ...] = ()
-
-    @property
-    def pure_epsilon(self) -> float:
-        return self.message.local_epsilon
-
-    def delta(self, epsilon: float) -> Bracket:
-        return self.message.alone(epsilon)
 
 
 class LocalMechanism(LocalChannel):

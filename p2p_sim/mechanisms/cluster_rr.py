@@ -15,11 +15,9 @@ from p2p_sim.measures import Choice, best_choice, corollary2, split_budget, unif
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, THRESHOLD, Column, Mechanism
 from p2p_sim.mechanisms.noise_law import Drift, Evidence
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease, Outcome, ReleaseKind
 from p2p_sim.privacy import Situation, Stated
 from p2p_sim.privacy.rivals import CURATOR_CONDITIONS, ClusterResampling, released_distribution
-
-Floats = NDArray[np.float64]
 
 
 def released_distributions(
@@ -95,7 +93,6 @@ def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> 
 
 
 Split = Literal["optimised", "half", "uniform", "as-printed"]
-_GIVEN = ("resampling_prob", "noise_scale", "threshold")
 
 
 class ClusterRRConfig(Mechanism):
@@ -148,13 +145,13 @@ class ClusterRRConfig(Mechanism):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        present = [name for name in _GIVEN if getattr(self, name) is not None]
+        keys = ("resampling_prob", "noise_scale", "threshold")
+        present = [key for key in keys if getattr(self, key) is not None]
         if self.approximate and (self.releases == "signed" or self.split == "as-printed"):
             raise ValueError("approximate: nothing is hidden where the distributions are released or ε is nominal")
         # either the parameters themselves, or a target ε that a split spends
         if self.target_epsilon is None:
-            missing = [name for name in ("resampling_prob", "threshold") if name not in present]
-            if missing:
+            if missing := [key for key in ("resampling_prob", "threshold") if key not in present]:
                 raise ValueError(f"give target_epsilon, or resampling_prob and threshold; {missing[0]} is missing")
             return self
         if present:
@@ -210,8 +207,9 @@ class ClusterRRConfig(Mechanism):
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
         """Returns the noisy label of every user; for β > 0 her K signed weights, which correct the bias of the loss."""
-        noise, resample = (streams.generator(purpose) for purpose in ("cluster-noise", "resample"))
-        noisy, q = self.response.draw(labels, clusters, noise, resample)
+        noisy, q = self.response.draw(
+            labels, clusters, streams.generator("cluster-noise"), streams.generator("resample")
+        )
         if self.bias_correction == 0.0:
             return LabelRelease.of(noisy)
         each = np.repeat(q, np.diff(clusters), axis=0)

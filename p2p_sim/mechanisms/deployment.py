@@ -101,8 +101,7 @@ class Deployment(ABC):
             record: whether to keep a transcript of the messages.
             places: directories that hold the network's files.
         """
-        opened = Network.open(network, self.nodes(population), streams, places)
-        return self.release_on(opened, population, record)
+        return self.release_on(Network.open(network, self.nodes(population), streams, places), population, record)
 
     @abstractmethod
     def release_on(
@@ -153,8 +152,7 @@ class Deployment(ABC):
         Raises:
             InputError: no bound is known in this situation.
         """
-        fails = self.applies(situation)
-        if fails is not None:
+        if (fails := self.applies(situation)) is not None:
             raise InputError(f"mechanism: states no figure here: {fails}")
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         bounds = self.privacy(sizes, delta)
@@ -204,9 +202,14 @@ class Deployment(ABC):
         if (local := self.local_epsilon(sizes)) is not None:
             if (offer := maker_of(self)) is not None:
                 check_local_epsilon(method_of(offer, self, "local_epsilon"), local)
-            basis, conditions = "pure: a user's own message", self.local_conditions
             statements["epsilon_local"] = PrivacyBound(
-                0.0, local, delta, "eavesdropper", adjacency="label", basis=basis, conditions=conditions
+                0.0,
+                local,
+                delta,
+                "eavesdropper",
+                adjacency="label",
+                basis="pure: a user's own message",
+                conditions=self.local_conditions,
             )
         return statements | self.papers(situation, sizes, delta)
 

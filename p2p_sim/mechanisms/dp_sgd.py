@@ -79,8 +79,11 @@ class NoisySteps(Mechanism):
 
     def accountant(self, setup: Setup, size: int) -> DpSgd:
         """Accountant of all steps together, the same for every cluster."""
-        sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
-        return self.of_steps(sigma, self.sampling_rate, self.steps)
+        return self.of_steps(
+            cast(float, self.noise_multiplier),  # `calibrated` has set it
+            self.sampling_rate,
+            self.steps,
+        )
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams

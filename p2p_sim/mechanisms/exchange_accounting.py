@@ -136,8 +136,9 @@ def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float)
         shards: network records of the run. noise: the randomizer of each label.
     """
     parts = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
-    epsilons = np.concatenate([part.epsilons for part in parts])
-    return UserEpsilons(epsilons, worst_bound([part.statement for part in parts]))
+    return UserEpsilons(
+        np.concatenate([part.epsilons for part in parts]), worst_bound([part.statement for part in parts])
+    )
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
@@ -146,10 +147,9 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
     Args:
         shards: network records of the run. noise: the randomizer of each label.
     """
-    models: dict[Accountant, None] = {}
+    models = dict[Accountant, None]()  # each accountant once, in order
     for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
-        models[accountant(cluster, noise, "others")] = None
-        models[accountant(cluster, noise, "learner")] = None
+        models |= {accountant(cluster, noise, "others"): None, accountant(cluster, noise, "learner"): None}
     return WorstOf(tuple(models))
 
 
@@ -218,8 +218,7 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 
     The coalition includes the learner, but `bound` is about fewer users than `learner`.
     """
-    upper = max(bound.epsilon_upper, learner.epsilon_upper)
-    return replace(bound, observer="coalition", epsilon_upper=upper)
+    return replace(bound, observer="coalition", epsilon_upper=max(bound.epsilon_upper, learner.epsilon_upper))
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
@@ -241,8 +240,12 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
         bound = NoiseAlone(noise, "the members may know the noisy labels of all other users").epsilon(delta)
         return meets, replace(bound, observer="coalition")
     bound = _kept_epsilon(UniformSources(sources, revealed, cluster.submissions, alpha), delta)
-    event = f"{REALISED} and that no member fetched the label"
-    return meets, replace(bound, observer="coalition", conditions=(*bound.conditions, PASSIVE), conditional_on=event)
+    return meets, replace(
+        bound,
+        observer="coalition",
+        conditions=(*bound.conditions, PASSIVE),
+        conditional_on=f"{REALISED} and that no member fetched the label",
+    )
 
 
 def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from p2p_sim.base import InputError
 from p2p_sim.exchange import Message
-from p2p_sim.mechanisms.outcome import LabelRelease
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease
 
-Floats = NDArray[np.float64]
 Source = Literal["user", "cluster"]
 """Whose label is released under a user's name: her own, or that of a random user of her cluster."""
 
@@ -70,8 +69,7 @@ class NoiseLaw:
         Raises:
             InputError: a matrix that is used has no inverse, so that the noise cannot be undone on average.
         """
-        group = self.groups(len(labels))
-        used, index = np.unique(group, return_inverse=True)
+        used, index = np.unique(self.groups(len(labels)), return_inverse=True)
         matrices = self.transition[used]
         if used.size and not (np.linalg.cond(matrices) < LARGEST_CONDITION).all():
             raise InputError(
@@ -211,8 +209,9 @@ class Evidence:
         mine = chosen[home]
         drift = self.drift and Drift(self.drift.mean[clusters], self.drift.variance[clusters])
         upper = None if self.upper is None else self.upper[mine]
-        user = self.user[mine] - before[home[mine]]
-        return replace(self, user=user, weights=self.weights[mine], upper=upper, drift=drift)
+        return replace(
+            self, user=self.user[mine] - before[home[mine]], weights=self.weights[mine], upper=upper, drift=drift
+        )
 
 
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:

@@ -165,8 +165,9 @@ class Aggregates(Mechanism):
     def calibrated(self, setup: Setup) -> Self:
         if self.target_epsilon is None:
             return self
-        scale = counts_scale(self.target_epsilon, setup.num_classes)
-        return self.model_copy(update={"noise_scale": scale, "target_epsilon": None})
+        return self.model_copy(
+            update={"noise_scale": counts_scale(self.target_epsilon, setup.num_classes), "target_epsilon": None}
+        )
 
     @property
     def scale(self) -> float:
@@ -185,8 +186,8 @@ class Aggregates(Mechanism):
         noisy, counted = self.noisy_counts(labels, bags, streams)
         present = np.bincount(bags.bag[counted], minlength=len(bags.sizes))
         soft = shares_of(noisy, np.maximum(present, 1), self.setup.num_classes)
-        user = np.flatnonzero(counted).astype(np.int32)
-        return LabelRelease(user, soft[bags.bag[counted]].astype(np.float32), "soft")
+        payload = soft[bags.bag[counted]].astype(np.float32)
+        return LabelRelease(np.flatnonzero(counted).astype(np.int32), payload, "soft")
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
@@ -260,13 +261,13 @@ class NoiseSharesConfig(Aggregates):
             )
         return super().calibrated(setup)
 
-    def sharers(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sharers(self, sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
         """Number h = max(1, n - c - d) of users whose noise shares sum to the whole noise, for each bag size n."""
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
         n = bag_sizes(size, self.bag_size)[1]
-        surplus = n / int(self.sharers(np.array([n]))[0])
+        surplus = n / int(self.sharers(n))
         released = 1.0
         if self.leaving > 0.0:
             # the probability that a user stays and at most d other users of her bag leave, rounded down
@@ -292,5 +293,4 @@ class NoiseSharesConfig(Aggregates):
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         """ε₀ of all shares that one user sends together, for the largest bag."""
         largest = max(bag_sizes(int(size), self.bag_size)[1] for size in sizes)
-        honest = int(self.sharers(np.array([largest]))[0])
-        return messages_epsilon(self.scale, self.setup.num_classes, honest)
+        return messages_epsilon(self.scale, self.setup.num_classes, int(self.sharers(largest)))

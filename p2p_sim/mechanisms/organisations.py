@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from p2p_sim.base import InputError, RunFailed, Streams
 from p2p_sim.exchange import EngineName, exchange_models, neighbours
 from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts, Outcome
+from p2p_sim.mechanisms.outcome import ByCluster, Floats, ModelRelease, OrganisationFacts, Outcome
 from p2p_sim.network import Network
 from p2p_sim.population import Population
 from p2p_sim.privacy import (
@@ -31,7 +31,6 @@ from p2p_sim.stacking import FeatureGroups
 if TYPE_CHECKING:
     from p2p_sim.stacking import Combiner, GroupModels
 
-Floats = NDArray[np.float64]
 Models = tuple["GroupModels", ...]
 """The models that an organisation passes on: those of all feature groups, for each part of its rows."""
 
@@ -126,8 +125,8 @@ class Combination:
 class Organisations(Deployment):
     """The exchange of private models among organisations; each cluster of the population is one organisation.
 
-    sizes: (N,) number of rows of each organisation. senders: organisations whose models others may request.
-    learners: organisations that request models and predict.
+    plan: how organisations train and combine models. sizes: (N,) number of rows of each organisation.
+    senders: organisations whose models others may request. learners: organisations that request models and predict.
     """
 
     trust = "organisation"  # users trust the organisation that holds their row
@@ -213,14 +212,10 @@ class Organisations(Deployment):
         """
         if not received:
             return None
-        plan = self.plan
-        factor = (plan.pull / (plan.l2 + plan.pull) if plan.pull else 1.0) / sum(
-            plan.source_weights[s] for s in received
-        )
+        plan, weights = self.plan, self.plan.source_weights
+        factor = (plan.pull / (plan.l2 + plan.pull) if plan.pull else 1.0) / sum(weights[s] for s in received)
         return tuple(
-            np.asarray(
-                sum(plan.source_weights[s] * factor * models[0].coefficients[j] for s, models in received.items())
-            )
+            np.asarray(sum(weights[s] * factor * models[0].coefficients[j] for s, models in received.items()))
             for j in range(plan.num_groups)
         )
 

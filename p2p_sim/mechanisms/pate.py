@@ -16,11 +16,10 @@ from p2p_sim.base import InputError, Streams
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.dp_sgd import Scaling
 from p2p_sim.mechanisms.mechanism import NOISE_MULTIPLIER, THRESHOLD, Column, Mechanism
-from p2p_sim.mechanisms.outcome import LabelRelease
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease
 from p2p_sim.privacy.rivals import MOST_QUERIES, PATE_CONDITIONS, Pate, calibrate_votes
 from p2p_sim.privacy.rivals.pate import LARGEST_NOISE, SMALLEST_NOISE
 
-Floats = NDArray[np.float64]
 FEATURE_NORM = 10.0
 """Root mean square norm of the centred features from which teachers learn."""
 

@@ -24,17 +24,16 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
                         "the released model must have a method probabilities")  # fmt: skip
     if not isinstance(release, LabelRelease) or release.kind != releases:
-        name = type(release).__name__
-        if isinstance(release, LabelRelease):
-            name += f" of kind {release.kind!r}"
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
-        raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {name}")
+        kind = f" of kind {release.kind!r}" if isinstance(release, LabelRelease) else ""
+        raise InputError(
+            f"{method}must give a {wanted}, as its configuration declares, not {type(release).__name__}{kind}"
+        )
     # the numbers of users must be ascending, each in 0..n-1
-    user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
+    user = release.user
     require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
-    inside = count == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
-    ascending = bool((user[1:] > user[:-1]).all())
-    require(method, ascending, "user must be ascending, each user at most once")
+    require(method, bool((user[1:] > user[:-1]).all()), "user must be ascending, each user at most once")
+    inside = len(user) == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
     require(method, inside, f"user must lie in 0..{users - 1}")
     _check_payload(method, release, classes)
 
@@ -81,9 +80,9 @@ def check_columns(method: str, mechanism: Any) -> None:
 def check_accountant(method: str, model: Any) -> None:
     """Raise InputError if a plug-in's accountant gives no bracket of δ at ε = 1, or its conditions are no texts."""
     require(method, isinstance(model, Accountant), f"must give an Accountant, not {model!r}")
-    hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
-    require(method, isinstance(model, Hashable), hashed)
-    require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
+    name = type(model).__name__
+    require(method, isinstance(model, Hashable), f"{name} must have a hash, as a frozen dataclass has")
+    require(method, not (wrong := misfit(type(model), Accountant)), f"{name}.{wrong}")
     bracket: Any = model.delta(1.0)
     require(method, isinstance(bracket, Bracket), f"delta must give a Bracket, not {type(bracket).__name__}")
     right = is_number(bracket.lower) and is_number(bracket.upper) and 0.0 <= bracket.lower <= bracket.upper <= 1.0

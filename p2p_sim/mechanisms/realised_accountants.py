@@ -11,6 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.exchange import Capped, FetchTable, Message, NetworkRecord, Uniform, Unknown
+from p2p_sim.mechanisms.channels import MessageAccountant
 from p2p_sim.privacy import (
     ANYWHERE,
     LOCAL_CONDITIONS,
@@ -178,32 +179,29 @@ def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Acc
 
 
 @dataclass(frozen=True)
-class NoiseAlone(Accountant):
+class NoiseAlone(MessageAccountant):
     """Accountant for cases in which only the noise on a label is known to protect it.
 
-    noise: the randomizer. reason: why nothing else is known to protect the label; part of the bound's basis.
+    reason: why nothing else is known to protect the label; part of the bound's basis.
     """
 
-    requires = ANYWHERE
-
-    noise: Message
     reason: str
-
-    @property
-    def pure_epsilon(self) -> float:
-        return self.noise.local_epsilon
-
-    def delta(self, epsilon: float) -> Bracket:
-        return self.noise.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """The bound ε₀ of a noisy label, the same at every δ."""
-        basis, upper = f"noise alone: {self.reason}", self.noise.local_epsilon
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis=basis, conditions=self.conditions)
+        return PrivacyBound(
+            0.0,
+            self.message.local_epsilon,
+            delta,
+            "learner",
+            "label",
+            basis=f"noise alone: {self.reason}",
+            conditions=self.conditions,
+        )
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        return (*LOCAL_CONDITIONS, *self.noise.caveats)
+        return (*LOCAL_CONDITIONS, *self.message.caveats)
 
 
 @dataclass(frozen=True)
@@ -218,9 +216,15 @@ class NothingSeen(Accountant):
         return Bracket(0.0, 0.0)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        basis = "nobody's label was passed on"
         return PrivacyBound(
-            0.0, 0.0, delta, "learner", "label", basis=basis, conditions=self.conditions, conditional_on=REALISED
+            0.0,
+            0.0,
+            delta,
+            "learner",
+            "label",
+            basis="nobody's label was passed on",
+            conditions=self.conditions,
+            conditional_on=REALISED,
         )
 
 
