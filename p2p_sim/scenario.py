@@ -59,7 +59,11 @@ MODEL_VERSION = 8
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
-    """The clustering if a scenario names none: the population's own clusters if it has some, else k-means."""
+    """The clustering of a scenario that names none: the clusters with which the population comes, else k-means.
+
+    Args:
+        population: the scenario's; None: it is faulty, so that the clustering does not matter.
+    """
     return GivenClusters() if population is not None and population.clustered else KMeansClusters(count=20, min_size=36)
 
 
@@ -186,7 +190,7 @@ class Scenario(Extended, metaclass=OneLine):
         return card(f"Scenario {self.name}", self._summary())
 
     def _summary(self) -> list[tuple[str, str]]:
-        """The most important settings, as pairs of key and text; `model_dump()` has all settings."""
+        """The most important settings, as pairs (key, text); `model_dump()` has all settings."""
         changed = self.mechanism.model_dump(mode="json", exclude_defaults=True).items()
         numbers = ", ".join(f"{key} {value}" for key, value in changed if isinstance(value, int | float))
         return [
@@ -205,7 +209,7 @@ class Scenario(Extended, metaclass=OneLine):
         return self._folder
 
     def places(self, data_dir: Path | None) -> tuple[Path, ...]:
-        """Directories in which data files are looked for."""
+        """Directories in which data files are looked for: the scenario file's, then `data_dir` unless it is None."""
         return (self._folder,) if data_dir is None else (self._folder, data_dir)
 
     def replace(self, **changes: Any) -> Self:
@@ -218,6 +222,9 @@ class Scenario(Extended, metaclass=OneLine):
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
         """The scenario of a nested mapping, as read from TOML; a value may also be a configuration, such as a `table`.
+
+        Args:
+            folder: where files that the scenario names are first looked for.
 
         Raises:
             InputError: the mapping has faults; the message names the first one.
@@ -235,10 +242,10 @@ class Scenario(Extended, metaclass=OneLine):
         return scenario
 
     def situation(self, num_classes: int) -> Situation:
-        """The faults, adversaries and oracle values of the scenario, which decide whether a privacy bound holds.
+        """What decides whether a privacy bound holds: faults, adversaries, and whether private data set a parameter.
 
         Args:
-            num_classes: K, of the population.
+            num_classes: K, the number of classes of the population.
         """
         return Situation(
             num_classes,
@@ -248,7 +255,10 @@ class Scenario(Extended, metaclass=OneLine):
         )
 
     def canonical(self) -> dict[str, Any]:
-        """The keys on which rows depend (not name, number of replicates and paths), and the code of plug-ins."""
+        """The scenario as a tree of the keys on which its results depend, with the code of the plug-ins it uses.
+
+        Left out are the name, the number of replicates and paths of files.
+        """
         settled = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)})
         tree = settled.model_dump(mode="json", exclude={"name", "replicates"})
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
@@ -282,13 +292,17 @@ class Scenario(Extended, metaclass=OneLine):
         )
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
-        """SHA-256 of the canonical form, the data files' checksums and `MODEL_VERSION`, in any order of keys."""
+        """SHA-256 of all that decides the results: `canonical`, data files, `MODEL_VERSION`; key order has no effect.
+
+        Args:
+            checksums: of the data files that the scenario reads.
+        """
         identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
-    """Read a scenario file.
+    """Reads a scenario file, applies the overrides and returns the scenario.
 
     Args:
         path: of the file, or the name of a shipped scenario, such as quickstart or network/loss.

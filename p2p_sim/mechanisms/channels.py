@@ -44,7 +44,7 @@ class Channel(Mechanism):
 
     @abstractmethod
     def randomizer(self, setup: Setup) -> Message:
-        """The randomizer that turns a user's label into her message, for the population that `setup` describes."""
+        """The randomizer that turns a user's label into her message, for the users that `setup` describes."""
 
     @property
     def noise(self) -> Message:

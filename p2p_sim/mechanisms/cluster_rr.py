@@ -206,7 +206,7 @@ class ClusterRRConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the noisy label of every user; for β > 0 her K signed weights, which correct the bias of the loss."""
+        """Returns the noisy label of every user, or K signed weights of it if a bias correction is set."""
         noisy, q = self.response.draw(
             labels, clusters, streams.generator("cluster-noise"), streams.generator("resample")
         )
@@ -217,6 +217,9 @@ class ClusterRRConfig(Mechanism):
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
         """Class scores from each released label z: of the user's own label if λ < 1, of her cluster's labels if λ = 1.
+
+        λ is the resampling probability, β the bias correction, σ the noise scale, τ the threshold, n the cluster's
+        size, q̃ its noisy distribution.
 
         If the noisy distributions q̃ are released (β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) are unbiased. If β
         = 0 and λ < 1, q̃ is replaced by the cluster's shares of released labels; at λ = 1 the scores are 1{z}. In both
@@ -249,14 +252,18 @@ class ClusterRRConfig(Mechanism):
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """ε of the paper's Theorem 1, as printed, for the smallest cluster.
+        """ε of the paper's Theorem 1, as printed, for the smallest cluster, by results column.
 
         The theorem assumes that one label share differs between neighbouring data sets, although two shares differ.
         """
         return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """The parameters that spend a pure ε as `split` says, for the mean cluster size."""
+        """The parameters λ, σ and τ that spend a pure ε as the key `split` says, for clusters of the mean size.
+
+        Args:
+            sizes: (C,) number of users of each cluster.
+        """
         # the size is rounded to two digits, so that replicates with similar clusters have equal parameters
         size = max(2, int(float(f"{float(np.mean(sizes)):.2g}")))
         return _choose(

@@ -112,7 +112,15 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """Results columns: largest `meets`; numbers of users who submitted their own labels, colluded or were probed."""
+    """Results columns about a run: facts of its coalition, and numbers of users in some roles.
+
+    "coalition_meets" is the largest bound, over clusters, of the probability that a colluding user fetched a given
+    user's label, None if unknown; the others are numbers of users who submitted their own label, colluded, or were
+    probed.
+
+    Args:
+        shards: network records of the run. clusters: bounds of the clusters.
+    """
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
         "coalition_meets": max(meets) if meets else None,
@@ -157,7 +165,7 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
     """Upper bounds of δ (C, J) about the first user of each cluster at each of J values of ε, for an audit.
 
     Args:
-        shards: network records of the run. noise: the randomizer of each label.
+        shards: network records of the run, with C clusters. noise: the randomizer of each label. epsilons: (J,).
     """
     deltas = []
     for cluster in clusters_of(shards):
@@ -224,9 +232,9 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Bounds of the probability that a colluder fetched a given label, and of ε if no colluder fetched it.
 
-    The colluders' bits and the labels they fetched count as revealed. The probability is None if unknown; both are
-    None if nothing is hidden. A fetched label is still protected by its own noise, since flips do not depend on
-    fetches.
+    The noisy labels of the colluders and those they fetched count as revealed. The probability is None if unknown;
+    both are None if nothing is hidden. A fetched label is still protected by its own noise, since flips do not depend
+    on fetches.
     """
     alpha = noise.binary_flip_prob
     if not (cluster.hidden & ~cluster.member).any():

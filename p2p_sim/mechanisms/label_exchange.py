@@ -310,7 +310,7 @@ class LabelExchangeMechanism(Deployment):
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, surroundings: Situation) -> Situation:
-        """The given situation, completed by what messages carry and whether users ask several peers."""
+        """The given situation, with what messages carry and whether users ask several peers filled in."""
         return replace(surroundings, message=self.randomizer.kind, several=self.asking.several)
 
     def applies(self, situation: Situation) -> Condition | None:

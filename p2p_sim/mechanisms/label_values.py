@@ -61,7 +61,7 @@ class ValueMessage(Message):
 
     @property
     def common_prior(self) -> tuple[float, ...]:
-        """Prior probabilities (k,) of the label values; uniform if no prior is given."""
+        """Prior probability of each of the k label values; uniform if no prior is given."""
         return (1.0 / len(self.values),) * len(self.values) if self.prior is None else self.prior
 
     @property
@@ -212,6 +212,9 @@ def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[f
     The prior is the unbiased shares of the values, raised to at least 1/(n k) and then scaled to sum 1. The labels of
     all other users play no role. So the total ε is the larger of the two groups' ε (parallel composition), if the
     choice of the groups is public and independent of the labels.
+
+    Args:
+        payload: (n,) noisy labels, indices into the k values. noise: the randomizer that made them.
     """
     k = noise.num_classes
     if not len(payload):

@@ -54,7 +54,11 @@ class NoiseLaw:
         return int(self.transition.shape[2])
 
     def groups(self, labels: int) -> NDArray[np.int64]:
-        """Index (m,) of the matrix of each of m released labels."""
+        """Index (m,) of the matrix of each released label.
+
+        Args:
+            labels: m, the number of released labels.
+        """
         return np.zeros(labels, dtype=np.int64) if self.group is None else self.group
 
     def likelihoods(self, labels: NDArray[np.integer]) -> Floats:

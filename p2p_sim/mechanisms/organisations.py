@@ -205,7 +205,8 @@ class Organisations(Deployment):
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
         """The coefficients towards which a learner's models are drawn, one vector for each of K feature groups.
 
-        The coefficients are the weighted mean of the received models, times η/(λ+η) if η > 0; None if no model arrived.
+        The coefficients are the weighted mean of the received models, times η/(λ+η) if there is a second penalty of
+        weight η beside that of weight λ; None if no model arrived.
 
         Args:
             received: the models of each source that arrived in time, by source.

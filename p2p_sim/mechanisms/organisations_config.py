@@ -172,7 +172,7 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def named(self) -> dict[str, int | None]:
-        """The largest organisation number given under each key, by key; None: the key is absent."""
+        """For each key that names organisations: the largest number given under it; None: the key is absent."""
         return {"target": self.target}
 
     @property

@@ -70,7 +70,11 @@ class Tally:
 
     @staticmethod
     def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
-        """The counts of the labels (m,) of users at points (m,), given by index; shape: (P, K)."""
+        """How often each class occurs at each point.
+
+        Args:
+            point: (m,) index of each user's point, 0 to P-1. labels: (m,) her class. shape: (P, K), of the counts.
+        """
         cell = point.astype(np.int64)
         cell *= shape[1]
         cell += labels.astype(np.uint8, copy=False)
@@ -110,7 +114,7 @@ class DensityRelease:
 
     @staticmethod
     def moved(features: NDArray[np.floating], origin: float) -> Floats:
-        """Features (n, d) relative to the origin, with infinite or missing numbers replaced by finite ones."""
+        """The features (n, d) less `origin`; infinite or missing numbers are replaced by finite ones."""
         with np.errstate(over="ignore"):
             return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))
 

@@ -115,10 +115,10 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class (Q,) released for each query; -1 if the threshold test fails, or if A answers have been given.
+        """The class (Q,) released for each query; -1 if the threshold test fails, or the allowed answers are used up.
 
         Args:
-            votes: (Q, K) numbers of the teachers' votes. rng: draws the noise.
+            votes: (Q, K) number of the teachers' votes for each class. rng: draws the noise.
         """
         model = self.accountant(self.setup, 1)
         tests = model.test_noise * rng.standard_normal(len(votes))
@@ -129,10 +129,11 @@ class PateConfig(Mechanism):
 
 
 def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], clusters: bool) -> Floats:
-    """Public inputs of the teachers: scaled features (n, d); with `clusters`, also one-hot clusters, (n, d + C).
+    """Public inputs of the teachers: scaled features (n, d), or scaled features and one-hot clusters (n, d + C).
 
     Args:
-        features: (n, d), cluster by cluster. sizes: (C,) number of users in each cluster.
+        features: (n, d), cluster by cluster. sizes: (C,) number of users in each cluster. clusters: whether the inputs
+            include the one-hot clusters.
     """
     scaled = Scaling.of(features, FEATURE_NORM).apply(features)[:, :-1].astype(np.float64)
     return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)]) if clusters else scaled

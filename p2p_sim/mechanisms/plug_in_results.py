@@ -1,4 +1,7 @@
-"""Checks of the results of a plug-in's mechanism; each raises an error of one line about the first fault."""
+"""Checks of the results of a plug-in's mechanism; each raises an error of one line about the first fault.
+
+In all of them `method` is the beginning of the message, which names the plug-in and its method.
+"""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, get_args

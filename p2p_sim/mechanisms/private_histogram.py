@@ -146,7 +146,10 @@ class PrivateHistogramConfig(Mechanism):
         )
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """An unfitted rule of noisy cells, with parameters from public constants, n and d; `seed` decides its noise."""
+        """An unfitted rule of noisy cells; `seed` decides its noise.
+
+        Its parameters depend only on public constants and on the numbers of rows and features.
+        """
         from p2p_sim.histograms import PCL, PCL2, PCL2b
 
         epsilon, centred = self.target_epsilon, self.packing == "middle"
@@ -164,7 +167,7 @@ class PrivateHistogramConfig(Mechanism):
         return np.clip(points, *farthest)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of the whole release, the same for every cluster."""
+        """Accountant of the whole release for the row of one user; the same for every cluster."""
         epsilon, delta = self.target_epsilon, setup.delta
         if self.rule in ("pcl", "pcl2"):
             return NoisyVotes(epsilon, "example")

@@ -81,18 +81,18 @@ class ProtocolMechanism(Deployment):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less by a declaration."""
+        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less if the protocol `declares`."""
         if not self.declares:
             return [self.noise_alone("learner", delta)] * len(sizes)
         return epsilons([self.declared(int(n)) for n in sizes], delta)
 
     @property
     def declares(self) -> bool:
-        """Whether the protocol makes a declaration: that it is symmetric, or a law of its submissions."""
+        """Whether the protocol declares that it is symmetric in the users, or a law of what they submit."""
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
-        """Accountant of the learner under the protocol's declaration, for a cluster of `size` users."""
+        """Accountant of the learner in a cluster of `size` users, if what the protocol declares is true."""
         return DeclaredProtocol(size, self.randomizer.flip_prob, self.randomizer.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
@@ -202,7 +202,7 @@ class GossipAveraging(Protocol):
         return None
 
     def average(self, me: Me) -> float:
-        """The user's current average."""
+        """The user's current average; at first it is her noisy label."""
         return self.averages.get(me.number, float(me.noisy_label))
 
 

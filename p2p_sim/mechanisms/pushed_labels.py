@@ -74,7 +74,10 @@ class PushedLabels(ProtocolMechanism):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a run; on an incomplete overlay without faults, the learner's ε depends on D."""
+        """The privacy figures of a run.
+
+        On an incomplete overlay without faults the learner's ε grows with the distance of walk ends from uniform.
+        """
         accounted = super().account(outcome, cluster_sizes, situation, delta)
         if situation.faults != ("network.overlay",) or self.applies(replace(situation, faults=())) is not None:
             return accounted

@@ -110,10 +110,11 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
 
 @lru_cache(maxsize=2)  # of the last cluster, for several observers
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
-    """Accountant of users whose label other users may have submitted.
+    """Accountant of the labels of a cluster that other users may have submitted.
 
     Args:
-        members: whether the observer is the coalition; else the learner.
+        noise: the randomizer of each label. members: whether the observer is the coalition of the learner and the
+            cluster's colluding users; else she is the learner alone.
     """
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
