@@ -259,8 +259,9 @@ class Scenario(Extended, metaclass=OneLine):
 
         Left out are the name, the number of replicates and paths of files.
         """
-        settled = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)})
-        tree = settled.model_dump(mode="json", exclude={"name", "replicates"})
+        tree = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)}).model_dump(
+            mode="json", exclude={"name", "replicates"}
+        )
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
             part.pop("path", None)
         network, in_transit = tree["network"], tree["network"].get("in_transit", ())

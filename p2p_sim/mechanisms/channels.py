@@ -149,8 +149,8 @@ class ShuffledChannel(Channel):
     ) -> LabelRelease:
         """Returns the noisy labels of all users (n,), randomly permuted among the users of each cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
-        keys = streams.generator("shuffle").random(labels.size)
-        order = np.lexsort((keys, np.repeat(np.arange(len(sizes)), sizes)))
+        cluster, keys = np.repeat(np.arange(len(sizes)), sizes), streams.generator("shuffle").random(labels.size)
+        order = np.lexsort((keys, cluster))
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
@@ -233,8 +233,11 @@ class LocalMechanism(LocalChannel):
         shape, method = (setup.num_classes,) * 2, method_of(maker_of(self), self, "transition")
         wanted = f"must give an array {shape} of probabilities, each row with the sum 1, "
         require(method, is_array(table, "iuf", shape), f"{wanted}not {described(table)}")
-        right = np.isfinite(table).all() and (table >= 0).all() and (np.abs(table.sum(axis=1) - 1.0) <= 1e-9).all()
-        require(method, bool(right), f"{wanted}and one is none")
+        require(
+            method,
+            bool(np.isfinite(table).all() and (table >= 0).all() and (np.abs(table.sum(axis=1) - 1.0) <= 1e-9).all()),
+            f"{wanted}and one is none",
+        )
         return Table(tuple(map(tuple, table.astype(np.float64).tolist())))
 
     def accountant(self, setup: Setup, size: int) -> TableAccountant:

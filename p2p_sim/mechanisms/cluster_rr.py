@@ -212,8 +212,8 @@ class ClusterRRConfig(Mechanism):
         )
         if self.bias_correction == 0.0:
             return LabelRelease.of(noisy)
-        each = np.repeat(q, np.diff(clusters), axis=0)
-        return LabelRelease.of(signed_weights(noisy, each, self.bias_correction), "signed")
+        weights = signed_weights(noisy, np.repeat(q, np.diff(clusters), axis=0), self.bias_correction)
+        return LabelRelease.of(weights, "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
         """Class scores from each released label z: of the user's own label if λ < 1, of her cluster's labels if λ = 1.

@@ -271,8 +271,7 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
     epsilons[cluster.constant] = 0.0
     if cluster.fell_back:
         bounds.append(accountant(cluster, noise, "learner").epsilon(delta))
-    statement = replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
-    return UserEpsilons(epsilons, statement)
+    return UserEpsilons(epsilons, replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max())))
 
 
 def _with_sample(

@@ -155,8 +155,8 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     def sufficient(self, epsilon: float, setup: Setup) -> float:
         def certified(alpha: float, size: int) -> bool:
             noise = RandomizedResponse(alpha, setup.num_classes)
-            exchange = LabelExchangeMechanism(noise, self.sampling_rate, asking=self.asking)
-            return exchange.protection(size).satisfies(epsilon, setup.delta)
+            model = LabelExchangeMechanism(noise, self.sampling_rate, asking=self.asking).protection(size)
+            return model.satisfies(epsilon, setup.delta)
 
         if self.asking.several:
             return smallest_flip_prob(certified, setup.sizes.tolist(), setup.num_classes, epsilon)
@@ -208,8 +208,9 @@ class LabelExchangeMechanism(Deployment):
         record: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries, asking=self.asking)
-        sent = exchange.run(population, opened, record, part)
+        sent = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries, asking=self.asking).run(
+            population, opened, record, part
+        )
         release = LabelRelease(sent.user, self.randomizer.released(sent.payload), self.randomizer.releases)
         if self.debias:
             noisy = sent.payload.astype(np.uint8, copy=False)

@@ -112,8 +112,8 @@ def cluster_shares(
     """
     sums = np.stack([np.bincount(cluster, w, num_clusters) for w in law.weights(labels).T], axis=1)
     count = np.bincount(cluster, minlength=num_clusters)
-    even = np.full(sums.shape, 1.0 / law.num_classes)
-    return to_simplex(np.divide(sums, count[:, None], out=even, where=count[:, None] > 0)), count
+    shares = np.full(sums.shape, 1.0 / law.num_classes)
+    return to_simplex(np.divide(sums, count[:, None], out=shares, where=count[:, None] > 0)), count
 
 
 @dataclass(frozen=True, eq=False)

@@ -190,8 +190,10 @@ class Organisations(Deployment):
             basis="objective perturbation, all models of an organisation together, against whoever sees all models",
             conditions=(*bound.conditions, *MODEL_EXCHANGE_CONDITIONS),
         )
-        worst = [max(self.spends(k) for k, n in enumerate(self.sizes) if n == size) for size in sizes.tolist()]
-        return [replace(bound, epsilon_upper=epsilon) for epsilon in worst]
+        return [
+            replace(bound, epsilon_upper=max(self.spends(k) for k, n in enumerate(self.sizes) if n == size))
+            for size in sizes.tolist()
+        ]
 
     def applies(self, situation: Situation) -> Condition | None:
         """The first condition of `privacy` that fails; network faults change no model's noise, so they violate none."""
@@ -253,8 +255,12 @@ class Organisations(Deployment):
         spent = tuple(run.ledger.spent(k) for k in range(count))
         if any(abs(paid - self.spends(k)) > 1e-9 for k, paid in enumerate(spent)):
             raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
-        shown_to = tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
-        facts = OrganisationFacts(spent, shown_to, came, tuple(trade.offline.tolist()))
+        facts = OrganisationFacts(
+            epsilon=spent,
+            shown_to=tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count)),
+            came=came,
+            offline=tuple(trade.offline.tolist()),
+        )
         release, times = ModelRelease(ByCluster(predictors)), np.sort(trade.arrival_s[trade.used])
         if self.engine == "vectorised":  # a network without faults, on which everything arrives
             return Outcome(release, overlay=opened.overlay, organisations=facts)
@@ -300,8 +306,9 @@ class _OrganisationsRun:
                 tight=plan.tight,
                 rng=rng,
             )
-            paid = group_models.perturbation.epsilon_upper
-            self.ledger.pay(k, fingerprint(group_models.coefficients), paid, stage.part)
+            self.ledger.pay(
+                k, fingerprint(group_models.coefficients), group_models.perturbation.epsilon_upper, stage.part
+            )
             models.append(group_models)
         self.own[k] = tuple(models)
         return self.own[k]

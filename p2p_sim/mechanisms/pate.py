@@ -77,8 +77,8 @@ class PateConfig(Mechanism):
                 raise InputError(f"mechanism.{key} = {number}: must be at most the number of users, {users}")
         try:
             if self.target_epsilon is not None:
-                target = self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries
-                fixed = self.model_copy(update={"noise_multiplier": calibrate_votes(*target), "target_epsilon": None})
+                sigma = calibrate_votes(self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries)
+                fixed = self.model_copy(update={"noise_multiplier": sigma, "target_epsilon": None})
             fixed.accountant(setup, users)
         except ValueError as error:
             raise InputError(f"mechanism.kind = 'pate': {error}") from None

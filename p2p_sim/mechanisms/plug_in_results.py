@@ -36,8 +36,11 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
     user = release.user
     require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
     require(method, bool((user[1:] > user[:-1]).all()), "user must be ascending, each user at most once")
-    inside = len(user) == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
-    require(method, inside, f"user must lie in 0..{users - 1}")
+    require(
+        method,
+        len(user) == 0 or (int(user[0]) >= 0 and int(user[-1]) < users),
+        f"user must lie in 0..{users - 1}",
+    )
     _check_payload(method, release, classes)
 
 
@@ -64,8 +67,11 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
     if types == "f":
         require(method, bool(np.isfinite(payload).all()), f"{wanted}, and holds infinity or no number")
     if release.kind == "soft" and count:
-        shares = bool((payload >= -_OFF).all() and (np.abs(payload.sum(axis=1) - 1.0) <= _OFF).all())
-        require(method, shares, f"{wanted}, and holds a row that is none")
+        require(
+            method,
+            bool((payload >= -_OFF).all() and (np.abs(payload.sum(axis=1) - 1.0) <= _OFF).all()),
+            f"{wanted}, and holds a row that is none",
+        )
     if release.kind == "bits":
         require(method, payload.dtype == np.uint8, f"{wanted} (uint8), not {payload.dtype}")
 
@@ -88,17 +94,26 @@ def check_accountant(method: str, model: Any) -> None:
     require(method, not (wrong := misfit(type(model), Accountant)), f"{name}.{wrong}")
     bracket: Any = model.delta(1.0)
     require(method, isinstance(bracket, Bracket), f"delta must give a Bracket, not {type(bracket).__name__}")
-    right = is_number(bracket.lower) and is_number(bracket.upper) and 0.0 <= bracket.lower <= bracket.upper <= 1.0
-    require(method, right, f"delta must give 0 <= lower <= upper <= 1, not {bracket.lower} and {bracket.upper}")
+    require(
+        method,
+        is_number(bracket.lower) and is_number(bracket.upper) and 0.0 <= bracket.lower <= bracket.upper <= 1.0,
+        f"delta must give 0 <= lower <= upper <= 1, not {bracket.lower} and {bracket.upper}",
+    )
     conditions: Any = model.conditions
-    texts = isinstance(conditions, tuple) and all(isinstance(text, str) for text in conditions)
-    require(method, texts, f"conditions must be a tuple of texts, not {conditions!r}")
+    require(
+        method,
+        isinstance(conditions, tuple) and all(isinstance(text, str) for text in conditions),
+        f"conditions must be a tuple of texts, not {conditions!r}",
+    )
 
 
 def check_local_epsilon(method: str, epsilon: Any) -> None:
     """Raise InputError unless a plug-in's ε₀ of a user's message is a number of at least 0, or infinity."""
-    right = isinstance(epsilon, int | float | np.number) and bool(epsilon >= 0)  # of NaN this is false
-    require(method, right, f"must give a number of at least 0, or None, not {epsilon!r}")
+    require(
+        method,
+        isinstance(epsilon, int | float | np.number) and bool(epsilon >= 0),  # false for NaN
+        f"must give a number of at least 0, or None, not {epsilon!r}",
+    )
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:

@@ -69,8 +69,9 @@ class ProtocolMechanism(Deployment):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        exchange = Exchange(self.randomizer, 1.0, "processes", self.adversaries, self.protocol)
-        sent = exchange.run(population, opened, record, part)
+        sent = Exchange(self.randomizer, 1.0, "processes", self.adversaries, self.protocol).run(
+            population, opened, record, part
+        )
         return Outcome(
             LabelRelease(sent.user, sent.payload),
             sent.traffic,

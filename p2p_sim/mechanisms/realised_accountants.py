@@ -126,8 +126,9 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
     alpha = noise.binary_flip_prob
     if alpha is None:
         if isinstance(cluster.law, Uniform) and not members and sources - revealed > 1:
-            model = noise.fetched(sources - revealed, submissions)
-            return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
+            return GivenNetwork(
+                noise.fetched(sources - revealed, submissions), (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats)
+            )
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
     # for flipped labels of two classes, the accountant depends on the law of whom users asked
     if isinstance(cluster.law, Uniform):
