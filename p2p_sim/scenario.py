@@ -165,13 +165,16 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _target_can_be_met(self) -> Self:
-        """Refuse a target ε with faults or adversaries under which calibrated noise may not meet it."""
+        """Refuse a target ε with faults or adversaries under which calibrated noise may not meet it.
+
+        The target of a protocol is ε₀ of a noisy label, which is met in every situation.
+        """
         spoilt = set(self.network.faults) - CALIBRATED
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")
         spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
         target = getattr(self.mechanism, "target_epsilon", None)
-        if isinstance(target, float) and spoilt:
+        if isinstance(target, float) and spoilt and not isinstance(self.mechanism, ProtocolConfig):
             key = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
             raise ValueError(
                 f"mechanism.target_epsilon = {target:g}: can be met only if users ask anybody, "
