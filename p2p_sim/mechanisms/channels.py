@@ -236,7 +236,7 @@ class LocalMechanism(LocalChannel):
         require(
             method,
             bool(np.isfinite(table).all() and (table >= 0).all() and (np.abs(table.sum(axis=1) - 1.0) <= 1e-9).all()),
-            f"{wanted}and one is none",
+            f"{wanted}but gave a row that is no distribution",
         )
         return Table(tuple(map(tuple, table.astype(np.float64).tolist())))
 

@@ -148,7 +148,9 @@ class ClusterRRConfig(Mechanism):
         keys = ("resampling_prob", "noise_scale", "threshold")
         present = [key for key in keys if getattr(self, key) is not None]
         if self.approximate and (self.releases == "signed" or self.split == "as-printed"):
-            raise ValueError("approximate: nothing is hidden where the distributions are released or ε is nominal")
+            raise ValueError(
+                "approximate: is neither for signed weights (bias_correction, split = 'uniform') nor for 'as-printed'"
+            )
         # either the parameters themselves, or a target ε that a split spends
         if self.target_epsilon is None:
             if missing := [key for key in ("resampling_prob", "threshold") if key not in present]:
@@ -175,7 +177,7 @@ class ClusterRRConfig(Mechanism):
 
     def check(self, num_classes: int) -> None:
         if num_classes < 2:
-            raise InputError(f"population: has {num_classes} class; a label needs two at least")
+            raise InputError(f"population: has {num_classes} class; labels need at least two classes")
         if self.threshold is not None and self.threshold > 1.0 / num_classes:
             raise InputError(
                 f"mechanism.threshold = {self.threshold:g}: must be at most 1/K = {1 / num_classes:.4g} for "

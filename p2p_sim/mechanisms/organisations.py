@@ -152,7 +152,7 @@ class Organisations(Deployment):
         plan, shares, stacks = self.plan, self.plan.shares, self.stacks(organisation)
         low = round(plan.low_share * size) if stacks else size
         if not 1 <= low <= size - stacks:
-            raise InputError(f"mechanism.low_share = {plan.low_share:g}: leaves one of two models none of {size} rows")
+            raise InputError(f"mechanism.low_share = {plan.low_share:g}: leaves a model without any of the {size} rows")
         if low < plan.parts:
             raise InputError(f"mechanism.parts = {plan.parts}: an organisation has {low} rows for them")
         l2 = [self.own_l2(organisation) * q * q for q in shares]
@@ -255,12 +255,8 @@ class Organisations(Deployment):
         spent = tuple(run.ledger.spent(k) for k in range(count))
         if any(abs(paid - self.spends(k)) > 1e-9 for k, paid in enumerate(spent)):
             raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
-        facts = OrganisationFacts(
-            epsilon=spent,
-            shown_to=tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count)),
-            came=came,
-            offline=tuple(trade.offline.tolist()),
-        )
+        shown_to = (tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
+        facts = OrganisationFacts(spent, tuple(shown_to), came, tuple(trade.offline.tolist()))
         release, times = ModelRelease(ByCluster(predictors)), np.sort(trade.arrival_s[trade.used])
         if self.engine == "vectorised":  # a network without faults, on which everything arrives
             return Outcome(release, overlay=opened.overlay, organisations=facts)

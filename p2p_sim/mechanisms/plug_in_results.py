@@ -65,12 +65,12 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
         low, high = int(payload.min()), int(payload.max())
         require(method, low >= 0 and high < classes, f"{wanted}, not {low if low < 0 else high}")
     if types == "f":
-        require(method, bool(np.isfinite(payload).all()), f"{wanted}, and holds infinity or no number")
+        require(method, bool(np.isfinite(payload).all()), f"{wanted}, but holds infinity or NaN")
     if release.kind == "soft" and count:
         require(
             method,
             bool((payload >= -_OFF).all() and (np.abs(payload.sum(axis=1) - 1.0) <= _OFF).all()),
-            f"{wanted}, and holds a row that is none",
+            f"{wanted}, but holds a row that is no distribution",
         )
     if release.kind == "bits":
         require(method, payload.dtype == np.uint8, f"{wanted} (uint8), not {payload.dtype}")
