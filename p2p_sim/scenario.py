@@ -59,9 +59,12 @@ MODEL_VERSION = 8
 
 
 def default_clusters(population: Source | None) -> GivenClusters | KMeansClusters:
-    """The clustering if a scenario names none: the population's own clusters if it has some, else k-means."""
-    own = population is not None and population.clustered
-    return GivenClusters() if own else KMeansClusters(count=20, min_size=36)
+    """The clustering of a scenario that names none: the clusters with which the population comes, else k-means.
+
+    Args:
+        population: the scenario's; None: it is faulty, so that the clustering does not matter.
+    """
+    return GivenClusters() if population is not None and population.clustered else KMeansClusters(count=20, min_size=36)
 
 
 class PrivacyConfig(Config):
@@ -116,19 +119,20 @@ class Scenario(Extended, metaclass=OneLine):
     _folder: Path = PrivateAttr(default=Path())
 
     @model_validator(mode="after")
-    def _messages(self) -> Self:
-        """Refuse clusters, networks and adversaries with which the mechanism cannot work."""
+    def _mechanism_fits(self) -> Self:
+        """Refuse a mechanism that does not fit clusters, network, adversaries, population or its number of classes."""
         try:
             self.mechanism.check_surroundings(self.clusters, self.network, self.adversaries)
+            if self.mechanism.adjacency != "label":
+                self._check_private_rows()
+            if (classes := self.population.known_classes) is not None:
+                self.mechanism.check(classes)
         except InputError as error:
             raise ValueError(str(error)) from None
         return self
 
-    @model_validator(mode="after")
-    def _private_rows(self) -> Self:
-        """Refuse a clustering or population that looks at all rows if a whole row is private."""
-        if self.mechanism.adjacency == "label":
-            return self
+    def _check_private_rows(self) -> None:
+        """Raise ValueError if the clustering or the population looks at all rows, as a whole row is private."""
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
         if not self.clusters.blind:
             raise ValueError(
@@ -137,29 +141,13 @@ class Scenario(Extended, metaclass=OneLine):
         if (looks := self.population.looks_at_all_rows) is not None:
             own = "; population.scale and population.classes take public constants" if self.population.own else ""
             raise ValueError(f"{looks}: looks at all rows, but {whole}{own}")
-        return self
-
-    @model_validator(mode="after")
-    def _classes(self) -> Self:
-        """Refuse parameters of the mechanism that do not fit the number of classes, if it is known."""
-        if (classes := self.population.known_classes) is not None:
-            try:
-                self.mechanism.check(classes)
-            except InputError as error:
-                raise ValueError(str(error)) from None
-        return self
-
-    @model_validator(mode="after")
-    def _grouped(self) -> Self:
-        """Refuse groups that the population does not have, and any groups if the release predicts no labels."""
-        check_kinds(self.groups, self.population.group_columns)
-        if self.groups and self.mechanism.releases == "density":
-            raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
-        return self
 
     @model_validator(mode="after")
     def _learnable(self) -> Self:
-        """Refuse a learner that cannot learn from what the mechanism releases."""
+        """Refuse groups that have no errors to measure, and a learner that cannot learn from the release."""
+        check_kinds(self.groups, self.population.group_columns)
+        if self.groups and self.mechanism.releases == "density":
+            raise ValueError(f"groups: mechanism.kind = {self.mechanism.kind!r} predicts no labels; leave groups out")
         check_fit(self.population, (self.mechanism.kind, self.mechanism.releases), self.learner)
         return self
 
@@ -177,13 +165,16 @@ class Scenario(Extended, metaclass=OneLine):
 
     @model_validator(mode="after")
     def _target_can_be_met(self) -> Self:
-        """Refuse a target ε with faults or adversaries under which calibrated noise may not meet it."""
+        """Refuse a target ε with faults or adversaries under which calibrated noise may not meet it.
+
+        The target of a protocol is ε₀ of a noisy label, which is met in every situation.
+        """
         spoilt = set(self.network.faults) - CALIBRATED
         if self.network.on_timeout.fallback == "own_label":
             spoilt.add("network.on_timeout.fallback")
         spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
         target = getattr(self.mechanism, "target_epsilon", None)
-        if isinstance(target, float) and spoilt:
+        if isinstance(target, float) and spoilt and not isinstance(self.mechanism, ProtocolConfig):
             key = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
             raise ValueError(
                 f"mechanism.target_epsilon = {target:g}: can be met only if users ask anybody, "
@@ -202,7 +193,7 @@ class Scenario(Extended, metaclass=OneLine):
         return card(f"Scenario {self.name}", self._summary())
 
     def _summary(self) -> list[tuple[str, str]]:
-        """The most important settings, as pairs of key and text; `model_dump()` has all settings."""
+        """The most important settings, as pairs (key, text); `model_dump()` has all settings."""
         changed = self.mechanism.model_dump(mode="json", exclude_defaults=True).items()
         numbers = ", ".join(f"{key} {value}" for key, value in changed if isinstance(value, int | float))
         return [
@@ -221,7 +212,7 @@ class Scenario(Extended, metaclass=OneLine):
         return self._folder
 
     def places(self, data_dir: Path | None) -> tuple[Path, ...]:
-        """Directories in which data files are looked for."""
+        """Directories in which data files are looked for: the scenario file's, then `data_dir` unless it is None."""
         return (self._folder,) if data_dir is None else (self._folder, data_dir)
 
     def replace(self, **changes: Any) -> Self:
@@ -234,6 +225,9 @@ class Scenario(Extended, metaclass=OneLine):
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
         """The scenario of a nested mapping, as read from TOML; a value may also be a configuration, such as a `table`.
+
+        Args:
+            folder: where files that the scenario names are first looked for.
 
         Raises:
             InputError: the mapping has faults; the message names the first one.
@@ -251,18 +245,26 @@ class Scenario(Extended, metaclass=OneLine):
         return scenario
 
     def situation(self, num_classes: int) -> Situation:
-        """The faults, adversaries and oracle values of the scenario, which decide whether a privacy bound holds.
+        """What decides whether a privacy bound holds: faults, adversaries, and whether private data set a parameter.
 
         Args:
-            num_classes: K, of the population.
+            num_classes: K, the number of classes of the population.
         """
-        roles, oracle = self.adversaries.active, self.mechanism.asks_oracle
-        return Situation(num_classes, faults=self.network.faults, roles=roles, oracle=oracle)
+        return Situation(
+            num_classes,
+            faults=self.network.faults,
+            roles=self.adversaries.active,
+            oracle=self.mechanism.asks_oracle,
+        )
 
     def canonical(self) -> dict[str, Any]:
-        """The keys on which rows depend (not name, number of replicates and paths), and the code of plug-ins."""
-        settled = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)})
-        tree = settled.model_dump(mode="json", exclude={"name", "replicates"})
+        """The scenario as a tree of the keys on which its results depend, with the code of the plug-ins it uses.
+
+        Left out are the name, the number of replicates and paths of files.
+        """
+        tree = self.model_copy(update={"mechanism": self.mechanism.beside(self.learner)}).model_dump(
+            mode="json", exclude={"name", "replicates"}
+        )
         for part in (tree["population"], *(tree["network"][name] for name in ("overlay", "latency", "availability"))):
             part.pop("path", None)
         network, in_transit = tree["network"], tree["network"].get("in_transit", ())
@@ -294,13 +296,17 @@ class Scenario(Extended, metaclass=OneLine):
         )
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
-        """SHA-256 of the canonical form, the data files' checksums and `MODEL_VERSION`, in any order of keys."""
+        """SHA-256 of all that decides the results: `canonical`, data files, `MODEL_VERSION`; key order has no effect.
+
+        Args:
+            checksums: of the data files that the scenario reads.
+        """
         identity = {"scenario": self.canonical(), "data": list(checksums), "model": MODEL_VERSION}
         return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()
 
 
 def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
-    """Read a scenario file.
+    """Reads a scenario file, applies the overrides and returns the scenario.
 
     Args:
         path: of the file, or the name of a shipped scenario, such as quickstart or network/loss.

@@ -16,7 +16,7 @@ from p2p_sim.exchange import Message, check_labels
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import Mechanism
 from p2p_sim.mechanisms.noise_law import Evidence, NoiseLaw, Source, of_messages
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease, Outcome
 from p2p_sim.privacy import (
     ANYWHERE,
     LOCAL_CONDITIONS,
@@ -30,7 +30,6 @@ from p2p_sim.privacy import (
     law_epsilon,
 )
 
-Floats = NDArray[np.float64]
 UP = 1.0 + 2.0**-45
 """Factor by which figures computed from a matrix of probabilities are rounded up."""
 
@@ -45,7 +44,7 @@ class Channel(Mechanism):
 
     @abstractmethod
     def randomizer(self, setup: Setup) -> Message:
-        """The randomizer that turns a user's label into her message, for the population that `setup` describes."""
+        """The randomizer that turns a user's label into her message, for the users that `setup` describes."""
 
     @property
     def noise(self) -> Message:
@@ -80,15 +79,31 @@ class Channel(Mechanism):
 
 
 @dataclass(frozen=True)
-class LocalAccountant(Accountant):
-    """Accountant against an observer who sees a message and knows its sender: at every δ, ε is at most ε₀.
+class MessageAccountant(Accountant):
+    """Base of accountants against an observer who sees a message and knows its sender.
 
-    message: the randomizer. local_epsilon: ε₀ of a message. conditions: conditions of the bounds, as sentences.
+    message: the randomizer.
     """
 
     requires = ANYWHERE
 
     message: Message
+
+    @property
+    def pure_epsilon(self) -> float:
+        return self.message.local_epsilon
+
+    def delta(self, epsilon: float) -> Bracket:
+        return self.message.alone(epsilon)
+
+
+@dataclass(frozen=True)
+class LocalAccountant(MessageAccountant):
+    """Accountant against an observer who sees a message and knows its sender: at every δ, ε is at most ε₀.
+
+    local_epsilon: ε₀ of a message. conditions: conditions of the bounds, as sentences.
+    """
+
     local_epsilon: float
     conditions: tuple[str, ...] = ()
 
@@ -96,13 +111,15 @@ class LocalAccountant(Accountant):
     def pure_epsilon(self) -> float:
         return self.local_epsilon
 
-    def delta(self, epsilon: float) -> Bracket:
-        return self.message.alone(epsilon)
-
     def epsilon(self, delta: float) -> PrivacyBound:
-        lower, basis = self.message.attained(delta), f"pure: the noisy {self.message.noun}"
         return PrivacyBound(
-            lower, self.local_epsilon, delta, "learner", adjacency="label", basis=basis, conditions=self.conditions
+            self.message.attained(delta),
+            self.local_epsilon,
+            delta,
+            "learner",
+            adjacency="label",
+            basis=f"pure: the noisy {self.message.noun}",
+            conditions=self.conditions,
         )
 
 
@@ -132,8 +149,8 @@ class ShuffledChannel(Channel):
     ) -> LabelRelease:
         """Returns the noisy labels of all users (n,), randomly permuted among the users of each cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
-        keys = streams.generator("shuffle").random(labels.size)
-        order = np.lexsort((keys, np.repeat(np.arange(len(sizes)), sizes)))
+        cluster, keys = np.repeat(np.arange(len(sizes)), sizes), streams.generator("shuffle").random(labels.size)
+        order = np.lexsort((keys, cluster))
         return replace(sent, payload=sent.payload[order])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
@@ -190,21 +207,11 @@ class Table(Message):
 
 
 @dataclass(frozen=True)
-class TableAccountant(Accountant):
+class TableAccountant(MessageAccountant):
     """Accountant of a message of a `Table` whose sender the observer knows; exact up to rounding."""
 
-    requires = ANYWHERE
-
     basis = "exact: the law of the noisy label"
-    message: Table
     conditions: tuple[str, ...] = ()
-
-    @property
-    def pure_epsilon(self) -> float:
-        return self.message.local_epsilon
-
-    def delta(self, epsilon: float) -> Bracket:
-        return self.message.alone(epsilon)
 
 
 class LocalMechanism(LocalChannel):
@@ -226,8 +233,11 @@ class LocalMechanism(LocalChannel):
         shape, method = (setup.num_classes,) * 2, method_of(maker_of(self), self, "transition")
         wanted = f"must give an array {shape} of probabilities, each row with the sum 1, "
         require(method, is_array(table, "iuf", shape), f"{wanted}not {described(table)}")
-        right = np.isfinite(table).all() and (table >= 0).all() and (np.abs(table.sum(axis=1) - 1.0) <= 1e-9).all()
-        require(method, bool(right), f"{wanted}and one is none")
+        require(
+            method,
+            bool(np.isfinite(table).all() and (table >= 0).all() and (np.abs(table.sum(axis=1) - 1.0) <= 1e-9).all()),
+            f"{wanted}but gave a row that is no distribution",
+        )
         return Table(tuple(map(tuple, table.astype(np.float64).tolist())))
 
     def accountant(self, setup: Setup, size: int) -> TableAccountant:

@@ -15,11 +15,9 @@ from p2p_sim.measures import Choice, best_choice, corollary2, split_budget, unif
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, THRESHOLD, Column, Mechanism
 from p2p_sim.mechanisms.noise_law import Drift, Evidence
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome, ReleaseKind
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease, Outcome, ReleaseKind
 from p2p_sim.privacy import Situation, Stated
 from p2p_sim.privacy.rivals import CURATOR_CONDITIONS, ClusterResampling, released_distribution
-
-Floats = NDArray[np.float64]
 
 
 def released_distributions(
@@ -95,7 +93,6 @@ def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> 
 
 
 Split = Literal["optimised", "half", "uniform", "as-printed"]
-_GIVEN = ("resampling_prob", "noise_scale", "threshold")
 
 
 class ClusterRRConfig(Mechanism):
@@ -148,13 +145,15 @@ class ClusterRRConfig(Mechanism):
 
     @model_validator(mode="after")
     def _complete(self) -> Self:
-        present = [name for name in _GIVEN if getattr(self, name) is not None]
+        keys = ("resampling_prob", "noise_scale", "threshold")
+        present = [key for key in keys if getattr(self, key) is not None]
         if self.approximate and (self.releases == "signed" or self.split == "as-printed"):
-            raise ValueError("approximate: nothing is hidden where the distributions are released or ε is nominal")
+            raise ValueError(
+                "approximate: is neither for signed weights (bias_correction, split = 'uniform') nor for 'as-printed'"
+            )
         # either the parameters themselves, or a target ε that a split spends
         if self.target_epsilon is None:
-            missing = [name for name in ("resampling_prob", "threshold") if name not in present]
-            if missing:
+            if missing := [key for key in ("resampling_prob", "threshold") if key not in present]:
                 raise ValueError(f"give target_epsilon, or resampling_prob and threshold; {missing[0]} is missing")
             return self
         if present:
@@ -178,7 +177,7 @@ class ClusterRRConfig(Mechanism):
 
     def check(self, num_classes: int) -> None:
         if num_classes < 2:
-            raise InputError(f"population: has {num_classes} class; a label needs two at least")
+            raise InputError(f"population: has {num_classes} class; labels need at least two classes")
         if self.threshold is not None and self.threshold > 1.0 / num_classes:
             raise InputError(
                 f"mechanism.threshold = {self.threshold:g}: must be at most 1/K = {1 / num_classes:.4g} for "
@@ -209,16 +208,20 @@ class ClusterRRConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the noisy label of every user; for β > 0 her K signed weights, which correct the bias of the loss."""
-        noise, resample = (streams.generator(purpose) for purpose in ("cluster-noise", "resample"))
-        noisy, q = self.response.draw(labels, clusters, noise, resample)
+        """Returns the noisy label of every user, or K signed weights of it if a bias correction is set."""
+        noisy, q = self.response.draw(
+            labels, clusters, streams.generator("cluster-noise"), streams.generator("resample")
+        )
         if self.bias_correction == 0.0:
             return LabelRelease.of(noisy)
-        each = np.repeat(q, np.diff(clusters), axis=0)
-        return LabelRelease.of(signed_weights(noisy, each, self.bias_correction), "signed")
+        weights = signed_weights(noisy, np.repeat(q, np.diff(clusters), axis=0), self.bias_correction)
+        return LabelRelease.of(weights, "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
         """Class scores from each released label z: of the user's own label if λ < 1, of her cluster's labels if λ = 1.
+
+        λ is the resampling probability, β the bias correction, σ the noise scale, τ the threshold, n the cluster's
+        size, q̃ its noisy distribution.
 
         If the noisy distributions q̃ are released (β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) are unbiased. If β
         = 0 and λ < 1, q̃ is replaced by the cluster's shares of released labels; at λ = 1 the scores are 1{z}. In both
@@ -251,14 +254,18 @@ class ClusterRRConfig(Mechanism):
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """ε of the paper's Theorem 1, as printed, for the smallest cluster.
+        """ε of the paper's Theorem 1, as printed, for the smallest cluster, by results column.
 
         The theorem assumes that one label share differs between neighbouring data sets, although two shares differ.
         """
         return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """The parameters that spend a pure ε as `split` says, for the mean cluster size."""
+        """The parameters λ, σ and τ that spend a pure ε as the key `split` says, for clusters of the mean size.
+
+        Args:
+            sizes: (C,) number of users of each cluster.
+        """
         # the size is rounded to two digits, so that replicates with similar clusters have equal parameters
         size = max(2, int(float(f"{float(np.mean(sizes)):.2g}")))
         return _choose(

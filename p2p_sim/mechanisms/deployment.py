@@ -81,7 +81,7 @@ class Deployment(ABC):
         """The fixed parameters, by results column; the columns are the `columns` of the configuration."""
 
     def nodes(self, population: Population) -> Population:
-        """The participants of the network; by default the users of the population."""
+        """The participants of the network, as a population of their own; by default the users of `population`."""
         return population
 
     def run(
@@ -101,8 +101,7 @@ class Deployment(ABC):
             record: whether to keep a transcript of the messages.
             places: directories that hold the network's files.
         """
-        opened = Network.open(network, self.nodes(population), streams, places)
-        return self.release_on(opened, population, record)
+        return self.release_on(Network.open(network, self.nodes(population), streams, places), population, record)
 
     @abstractmethod
     def release_on(
@@ -111,17 +110,22 @@ class Deployment(ABC):
         """Make the users' labels private, and return what is released and how many messages were sent.
 
         Args:
-            opened: the network, with the replicate's random streams. population: the users with their true labels.
+            opened: the network, with the overlay and the random streams of the run. population: the users, stored
+                cluster by cluster and divided into shards of whole clusters.
             record: whether to keep a transcript of all messages.
-            part: (first, end): only shards first to end - 1 take part; None: all shards.
+            part: (first, end) runs shards first..end-1 only; None: all shards.
         """
 
     @abstractmethod
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound at δ for each cluster size (distinct, ascending), if nothing fails."""
+        """The learner's bound of ε at δ for each cluster size, if no message fails and nobody breaks the protocol.
+
+        Args:
+            sizes: distinct cluster sizes, ascending.
+        """
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀ of a user's own message, the largest over the cluster sizes; None if she sends none."""
+        """ε₀ of a user's own message against its reader, the largest over cluster sizes; None if she sends none."""
         return None
 
     @property
@@ -137,11 +141,19 @@ class Deployment(ABC):
         return None
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of `privacy` that a situation violates; None if all hold."""
+        """The first condition of the bounds of `privacy` that a situation violates; None if all hold.
+
+        Args:
+            situation: how labels reached the learner, and who observes.
+        """
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The ε at δ that each paper prints, or why it does not apply here, by results column (see `STATEMENTS`)."""
+        """The ε that each paper's formula gives at δ, or why the formula does not apply, by results column.
+
+        Args:
+            situation: how labels reached the learner, and who observes. sizes: distinct cluster sizes, ascending.
+        """
         return {}
 
     def account(
@@ -155,8 +167,7 @@ class Deployment(ABC):
         Raises:
             InputError: no bound is known in this situation.
         """
-        fails = self.applies(situation)
-        if fails is not None:
+        if (fails := self.applies(situation)) is not None:
             raise InputError(f"mechanism: states no figure here: {fails}")
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         bounds = self.privacy(sizes, delta)
@@ -167,7 +178,7 @@ class Deployment(ABC):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """The accountant of the learner's ε in `account`, for all users; None if only one (ε, δ) is known.
+        """An accountant of what the learner learns about any user of a run; None if only one (ε, δ) is known.
 
         Args:
             cluster_sizes: (C,), in the population's order. situation: how labels reached the learner, and who observes.
@@ -191,7 +202,10 @@ class Deployment(ABC):
         return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Bounds of the guessing advantages of observers besides the learner in the realised network, by column."""
+        """Bounds of guessing advantages against observers other than the learner, by results column; by default none.
+
+        A guessing advantage is what the run adds to an observer's probability to guess a user's label right.
+        """
         return {}
 
     def stated(
@@ -200,20 +214,26 @@ class Deployment(ABC):
         """Bounds for all users by results column: the learner's, ε₀ of a message, and those that papers print.
 
         Args:
-            learner: the worst bound of the learner. sizes: the distinct cluster sizes.
+            learner: the worst bound of the learner. sizes: distinct cluster sizes, ascending.
+            situation: how labels reached the learner, and who observes.
         """
         delta, statements = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
         if (local := self.local_epsilon(sizes)) is not None:
             if (offer := maker_of(self)) is not None:
                 check_local_epsilon(method_of(offer, self, "local_epsilon"), local)
-            basis, conditions = "pure: a user's own message", self.local_conditions
             statements["epsilon_local"] = PrivacyBound(
-                0.0, local, delta, "eavesdropper", adjacency="label", basis=basis, conditions=conditions
+                0.0,
+                local,
+                delta,
+                "eavesdropper",
+                adjacency="label",
+                basis="pure: a user's own message",
+                conditions=self.local_conditions,
             )
         return statements | self.papers(situation, sizes, delta)
 
     def without_adversaries(self) -> "Deployment | None":
-        """This mechanism with all users following the protocol; None if they already do."""
+        """A copy of this mechanism in which all users follow the protocol; None if all of them do so here."""
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:

@@ -79,8 +79,11 @@ class NoisySteps(Mechanism):
 
     def accountant(self, setup: Setup, size: int) -> DpSgd:
         """Accountant of all steps together, the same for every cluster."""
-        sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
-        return self.of_steps(sigma, self.sampling_rate, self.steps)
+        return self.of_steps(
+            cast(float, self.noise_multiplier),  # `calibrated` has set it
+            self.sampling_rate,
+            self.steps,
+        )
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
@@ -91,7 +94,11 @@ class NoisySteps(Mechanism):
     def train(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], rng: np.random.Generator
     ) -> "SoftmaxModel":
-        """Runs DP-SGD from zero weights and returns the model; each step draws a batch, then the noise."""
+        """Runs all noisy gradient steps from zero weights and returns the model.
+
+        Args:
+            labels: (n,) true labels. features: (n, d), public. rng: draws, in each step, the batch and then the noise.
+        """
         sigma, rate = self.accountant(self.setup, labels.size).noise_multiplier, self.sampling_rate
         scaling = Scaling.of(features, self.feature_norm)
         features = scaling.apply(features)
@@ -237,7 +244,7 @@ class LabelDpProConfig(NoisySteps):
 
 
 def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: float) -> Singles:
-    """Returns residuals (m, K, K): entry [i, y] times the input x_i is the clipped gradient of row i under class y.
+    """Returns residuals (m, K, K): entry [i, y] ⊗ x_i is the clipped log-loss gradient that row x_i has under class y.
 
     Args:
         weights: (K, d+1). inputs: (m, d+1) rows. norms: (m,) of these rows. clip: largest norm of a gradient.
@@ -249,22 +256,23 @@ def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: flo
 
 
 def mixed(mixture: NDArray[np.floating], residuals: Singles, inputs: Singles) -> Singles:
-    """Returns the mixture (K, d+1) of all class gradients with the weights `mixture` (m, K).
+    """Returns the sum (K, d+1) of all class gradients residuals[i, y] ⊗ inputs[i], each times the weight mixture[i, y].
 
     Args:
-        residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1).
+        mixture: (m, K). residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1).
     """
     return np.asarray(np.einsum("iy,iyk->ki", mixture.astype(np.float32), residuals) @ inputs)
 
 
 def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterations: int) -> NDArray[np.float64]:
-    """Weights (m, K) of the mixture of class gradients that is approximately nearest to a target gradient.
+    """Weights (m, K) of the mixture of class gradients residuals[i, y] ⊗ inputs[i] that is about nearest to a target.
 
     Computed by accelerated projected descent. Every iterate is a distribution over rows and classes, so that stopping
     early costs only utility.
 
     Args:
-        target: (K, d+1). residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1). iterations: number of steps.
+        target: (K, d+1), a gradient. residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1).
+        iterations: number of steps.
     """
 
     def pulled(gap: Singles) -> NDArray[np.float64]:

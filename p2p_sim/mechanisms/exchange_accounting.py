@@ -112,7 +112,15 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """Results columns: largest `meets`; numbers of users who submitted their own labels, colluded or were probed."""
+    """Results columns about a run: facts of its coalition, and numbers of users in some roles.
+
+    "coalition_meets" is the largest bound, over clusters, of the probability that a colluding user fetched a given
+    user's label, None if unknown; the others are numbers of users who submitted their own label, colluded, or were
+    probed.
+
+    Args:
+        shards: network records of the run. clusters: bounds of the clusters.
+    """
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
         "coalition_meets": max(meets) if meets else None,
@@ -136,8 +144,9 @@ def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float)
         shards: network records of the run. noise: the randomizer of each label.
     """
     parts = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
-    epsilons = np.concatenate([part.epsilons for part in parts])
-    return UserEpsilons(epsilons, worst_bound([part.statement for part in parts]))
+    return UserEpsilons(
+        np.concatenate([part.epsilons for part in parts]), worst_bound([part.statement for part in parts])
+    )
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
@@ -146,10 +155,9 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
     Args:
         shards: network records of the run. noise: the randomizer of each label.
     """
-    models: dict[Accountant, None] = {}
+    models = dict[Accountant, None]()  # each accountant once, in order
     for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
-        models[accountant(cluster, noise, "others")] = None
-        models[accountant(cluster, noise, "learner")] = None
+        models |= {accountant(cluster, noise, "others"): None, accountant(cluster, noise, "learner"): None}
     return WorstOf(tuple(models))
 
 
@@ -157,7 +165,7 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
     """Upper bounds of δ (C, J) about the first user of each cluster at each of J values of ε, for an audit.
 
     Args:
-        shards: network records of the run. noise: the randomizer of each label.
+        shards: network records of the run, with C clusters. noise: the randomizer of each label. epsilons: (J,).
     """
     deltas = []
     for cluster in clusters_of(shards):
@@ -218,16 +226,15 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 
     The coalition includes the learner, but `bound` is about fewer users than `learner`.
     """
-    upper = max(bound.epsilon_upper, learner.epsilon_upper)
-    return replace(bound, observer="coalition", epsilon_upper=upper)
+    return replace(bound, observer="coalition", epsilon_upper=max(bound.epsilon_upper, learner.epsilon_upper))
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
     """Bounds of the probability that a colluder fetched a given label, and of ε if no colluder fetched it.
 
-    The colluders' bits and the labels they fetched count as revealed. The probability is None if unknown; both are
-    None if nothing is hidden. A fetched label is still protected by its own noise, since flips do not depend on
-    fetches.
+    The noisy labels of the colluders and those they fetched count as revealed. The probability is None if unknown;
+    both are None if nothing is hidden. A fetched label is still protected by its own noise, since flips do not depend
+    on fetches.
     """
     alpha = noise.binary_flip_prob
     if not (cluster.hidden & ~cluster.member).any():
@@ -241,8 +248,12 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
         bound = NoiseAlone(noise, "the members may know the noisy labels of all other users").epsilon(delta)
         return meets, replace(bound, observer="coalition")
     bound = _kept_epsilon(UniformSources(sources, revealed, cluster.submissions, alpha), delta)
-    event = f"{REALISED} and that no member fetched the label"
-    return meets, replace(bound, observer="coalition", conditions=(*bound.conditions, PASSIVE), conditional_on=event)
+    return meets, replace(
+        bound,
+        observer="coalition",
+        conditions=(*bound.conditions, PASSIVE),
+        conditional_on=f"{REALISED} and that no member fetched the label",
+    )
 
 
 def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
@@ -260,8 +271,7 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
     epsilons[cluster.constant] = 0.0
     if cluster.fell_back:
         bounds.append(accountant(cluster, noise, "learner").epsilon(delta))
-    statement = replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max()))
-    return UserEpsilons(epsilons, statement)
+    return UserEpsilons(epsilons, replace(worst_bound(bounds), epsilon_lower=0.0, epsilon_upper=float(epsilons.max())))
 
 
 def _with_sample(

@@ -102,33 +102,27 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
             ) from None
         return table
 
-    @model_validator(mode="after")
-    def _labels_alone(self) -> Self:
-        beyond = "randomizer" if self.randomizer is not None else "debias" if self.debias else None
-        if beyond is not None and self.asking.several:
-            raise ValueError(
-                f"{beyond}: is for one peer; with several peers, users submit a majority of flipped labels"
-            )
-        return self
-
     @property
     def asking(self) -> Asking:
         """How many peers each user asks, and whether she submits when some replies are missing."""
-        answered = self.missing == "answered"
-        if isinstance(self.peers, int):
-            return Asking(((self.peers, 1.0),), answered)
-        return Asking(peer_weights({int(k): share for k, share in self.peers.items()}), answered)
+        peers = self.peers if isinstance(self.peers, int) else {int(k): share for k, share in self.peers.items()}
+        return Asking(peer_weights(peers), self.missing == "answered")
 
     @model_validator(mode="after")
     def _one_noise(self) -> Self:
-        message = self.randomizer
-        if message is None and (self.flip_prob is None) == (self.target_epsilon is None):
-            raise ValueError("give either flip_prob or target_epsilon")
-        if message is not None and (self.flip_prob is not None or self.debias):
-            beyond = "flip_prob" if self.flip_prob is not None else "debias"
-            raise ValueError(f"{beyond} is for flipped labels; leave it out, or randomizer.kind = {message.kind!r}")
-        if message is not None and (message.epsilon is None) == (self.target_epsilon is None):
-            raise ValueError("give either randomizer.epsilon or target_epsilon")
+        message, key, noise = self.randomizer, "flip_prob", self.flip_prob
+        if message is not None:
+            if self.flip_prob is not None or self.debias:
+                beyond = "flip_prob" if self.flip_prob is not None else "debias"
+                raise ValueError(f"{beyond} is for flipped labels; leave it out, or randomizer.kind = {message.kind!r}")
+            key, noise = "randomizer.epsilon", message.epsilon
+        if (noise is None) == (self.target_epsilon is None):
+            raise ValueError(f"give either {key} or target_epsilon")
+        if self.asking.several and (message is not None or self.debias):
+            beyond = "debias" if message is None else "randomizer"
+            raise ValueError(
+                f"{beyond}: is for one peer; with several peers, users submit a majority of flipped labels"
+            )
         return self
 
     def check(self, num_classes: int) -> None:
@@ -146,8 +140,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
                 f"mechanism.target_epsilon = {self.target_epsilon:g}: with several peers it can be met where "
                 f"nothing fails and everybody follows the protocol; with {beyond[0]}, give flip_prob"
             )
-        lying = adversaries.lying
-        if lying and self.releases not in ("hard", "signed"):
+        if (lying := adversaries.lying) and self.releases not in ("hard", "signed"):
             raise InputError(
                 f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
             )
@@ -170,11 +163,11 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
         return calibrate_flip_prob(setup.sizes, setup.num_classes, self.sampling_rate, epsilon, setup.delta)
 
     def deployed(self, setup: Setup) -> "LabelExchangeMechanism":
-        noise: Message
-        if self.randomizer is not None:
-            noise = self.randomizer.calibrated(self.target_epsilon, self.sampling_rate, setup)
-        else:
-            noise = self.flips(setup)
+        noise: Message = (
+            self.flips(setup)
+            if self.randomizer is None
+            else self.randomizer.calibrated(self.target_epsilon, self.sampling_rate, setup)
+        )
         if self.debias:
             flipped_labels(noise, "debiasing").debiased(np.zeros(0, dtype=np.uint8))  # refuses α = (K-1)/K
         return LabelExchangeMechanism(
@@ -215,12 +208,13 @@ class LabelExchangeMechanism(Deployment):
         record: bool = False,
         part: tuple[int, int] | None = None,
     ) -> Outcome:
-        exchange = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries, asking=self.asking)
-        sent = exchange.run(population, opened, record, part)
+        sent = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries, asking=self.asking).run(
+            population, opened, record, part
+        )
         release = LabelRelease(sent.user, self.randomizer.released(sent.payload), self.randomizer.releases)
         if self.debias:
-            noise = flipped_labels(self.randomizer, "debiasing")
-            release = LabelRelease(sent.user, noise.debiased(sent.payload.astype(np.uint8, copy=False)), "signed")
+            noisy = sent.payload.astype(np.uint8, copy=False)
+            release = LabelRelease(sent.user, flipped_labels(self.randomizer, "debiasing").debiased(noisy), "signed")
         return Outcome(
             release, sent.traffic, sent.transcript, sent.arrival_s, realised=sent.realised, overlay=opened.overlay
         )
@@ -255,14 +249,15 @@ class LabelExchangeMechanism(Deployment):
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
         deciding = clusters if summed else list(itertools.compress(clusters, chosen))
         worst = worst_bound([cluster.learner for cluster in deciding])
-        stated = self.stated(worst, np.unique(cluster_sizes), situation)
-        learner = tuple(cluster.learner for cluster in clusters)
-        return Accounted(learner, {**stated, **observed(deciding)}, facts_of(outcome.realised, deciding))
+        return Accounted(
+            tuple(cluster.learner for cluster in clusters),
+            {**self.stated(worst, np.unique(cluster_sizes), situation), **observed(deciding)},
+            facts_of(outcome.realised, deciding),
+        )
 
     def accountant_of(self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation) -> Accountant:
         if self.applies(situation) is None:
-            sizes = np.unique(cluster_sizes).tolist()
-            return WorstOf(tuple(self.protection(n) for n in sizes))
+            return WorstOf(tuple(self.protection(n) for n in np.unique(cluster_sizes).tolist()))
         if outcome.realised is None:
             raise InputError("mechanism: states no figure for a network of which nothing was recorded")
         return worst_account(outcome.realised, self.randomizer)
@@ -316,7 +311,7 @@ class LabelExchangeMechanism(Deployment):
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, surroundings: Situation) -> Situation:
-        """The given situation, completed by what messages carry and whether users ask several peers."""
+        """The given situation, with what messages carry and whether users ask several peers filled in."""
         return replace(surroundings, message=self.randomizer.kind, several=self.asking.several)
 
     def applies(self, situation: Situation) -> Condition | None:

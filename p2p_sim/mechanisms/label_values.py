@@ -15,10 +15,10 @@ from pydantic import Field
 
 from p2p_sim.base import Config, InputError
 from p2p_sim.exchange import Message, PayloadKind, check_labels
-from p2p_sim.mechanisms.channels import LocalAccountant, LocalChannel
+from p2p_sim.mechanisms.channels import UP, LocalAccountant, LocalChannel
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.noise_law import Source, ValueLaw
-from p2p_sim.mechanisms.outcome import Outcome, ReleaseKind
+from p2p_sim.mechanisms.outcome import Floats, Outcome, ReleaseKind
 from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.mechanisms.rr_with_prior import check_prior
 from p2p_sim.privacy import (
@@ -34,8 +34,6 @@ from p2p_sim.privacy import (
     local_flip_prob,
 )
 from p2p_sim.privacy.rivals import LARGEST_EPSILON, Bins, LossName, UnbiasedLaw, best_bins, best_unbiased, bins_law
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class ValueMessage(Message):
 
     @property
     def common_prior(self) -> tuple[float, ...]:
-        """Prior probabilities (k,) of the label values; uniform if no prior is given."""
+        """Prior probability of each of the k label values; uniform if no prior is given."""
         return (1.0 / len(self.values),) * len(self.values) if self.prior is None else self.prior
 
     @property
@@ -161,8 +159,7 @@ class RrOnBins(ValueMessage):
         middle = np.bincount(bin_of, weights=np.array(self.values)) / np.bincount(bin_of)
         weighted = np.bincount(bin_of, weights=prior * np.array(self.values))
         means = np.where(mass > 0, weighted / np.where(mass > 0, mass, 1.0), middle)
-        every = self.noise.debiased(np.arange(len(means), dtype=np.uint8)) @ means
-        return np.asarray(every[payload])
+        return np.asarray((self.noise.debiased(np.arange(len(means), dtype=np.uint8)) @ means)[payload])
 
     def alone(self, epsilon: float) -> Bracket:
         return self.noise.alone(epsilon)
@@ -183,7 +180,7 @@ class UnbiasedValues(ValueMessage):
     @cached_property
     def best(self) -> UnbiasedLaw:
         """The optimal output values and their law, from a linear programme, corrected for rounding."""
-        return _best(self.values, self.common_prior, self.target_epsilon)
+        return best_unbiased(np.array(self.values), np.array(self.common_prior), self.target_epsilon)
 
     @property
     def outputs(self) -> Floats:
@@ -196,22 +193,17 @@ class UnbiasedValues(ValueMessage):
     @cached_property
     def local_epsilon(self) -> float:
         """ε₀ of one message: the largest log-ratio of two entries in a column of `law`, rounded up."""
-        return self.best.epsilon * (1.0 + 2.0**-45)
+        return self.best.epsilon * UP
 
     @cached_property
     def total_variation(self) -> float:
         """Largest total variation between the messages of two labels, rounded up."""
-        return min(1.0, law_delta(self.best.law, 0.0) * (1.0 + 2.0**-45))
+        return min(1.0, law_delta(self.best.law, 0.0) * UP)
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Draws the users' messages: the index (n,) of an output value for each of the labels (n,) in 0..k-1."""
         check_labels(labels, len(self.values))
         return drawn_from_rows(self.best.law, labels, rng)
-
-
-@lru_cache(maxsize=256)
-def _best(values: tuple[float, ...], prior: tuple[float, ...], epsilon: float) -> UnbiasedLaw:
-    return best_unbiased(np.array(values), np.array(prior), epsilon)
 
 
 def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[float, ...]:
@@ -220,6 +212,9 @@ def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[f
     The prior is the unbiased shares of the values, raised to at least 1/(n k) and then scaled to sum 1. The labels of
     all other users play no role. So the total ε is the larger of the two groups' ε (parallel composition), if the
     choice of the groups is public and independent of the labels.
+
+    Args:
+        payload: (n,) noisy labels, indices into the k values. noise: the randomizer that made them.
     """
     k = noise.num_classes
     if not len(payload):
@@ -236,11 +231,11 @@ class ValuesConfig(Config):
     """Prior over the k label values: k public probabilities that do not come from the labels; absent: equal."""
 
     @abstractmethod
-    def at(self, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-        """The randomizer whose message has ε₀ = `epsilon`, for the public grid `values`.
+    def at(self, epsilon: float, values: tuple[float, ...]) -> ValueMessage:
+        """The randomizer whose message has ε₀ = `epsilon`, for the public grid `values` (k,) of label values.
 
         Raises:
-            InputError: labels are classes, or ε₀ is too small for the solver.
+            InputError: ε₀ is too small for the solver.
         """
 
 
@@ -252,34 +247,20 @@ class BinsConfig(ValuesConfig):
     debias: bool = False
     """Give the learner numbers that undo the noise on average, not the output values of the bins."""
 
-    def at(self, epsilon: float, values: tuple[float, ...] | None) -> RrOnBins:
-        return RrOnBins(epsilon, numbers_of(values), self.prior, self.loss, self.debias)
+    def at(self, epsilon: float, values: tuple[float, ...]) -> RrOnBins:
+        return RrOnBins(epsilon, values, self.prior, self.loss, self.debias)
 
 
 class UnbiasedConfig(ValuesConfig):
     """Keys of the optimal unbiased randomizer, whose mean output, given a label, is the label's value."""
 
-    def at(self, epsilon: float, values: tuple[float, ...] | None) -> UnbiasedValues:
-        randomizer = UnbiasedValues(epsilon, numbers_of(values), self.prior)
+    def at(self, epsilon: float, values: tuple[float, ...]) -> UnbiasedValues:
+        randomizer = UnbiasedValues(epsilon, values, self.prior)
         try:
             randomizer.best  # noqa: B018  # solves the linear programme
         except ValueError as error:
             raise InputError(f"mechanism: no unbiased values at ε₀ = {epsilon:g}: {error}; give a larger ε₀") from None
         return randomizer
-
-
-def numbers_of(values: tuple[float, ...] | None) -> tuple[float, ...]:
-    """Returns the public grid of label values if labels are numbers.
-
-    Raises:
-        InputError: labels are classes; then `values` is None.
-    """
-    if values is None:
-        raise InputError(
-            "mechanism: needs labels that are numbers, as population.kind = 'linear' or 'diabetes' has, or "
-            "'table' with label_range"
-        )
-    return values
 
 
 class LocalValues(LocalChannel, ValuesConfig):
@@ -314,7 +295,19 @@ class LocalValues(LocalChannel, ValuesConfig):
 
 @lru_cache(maxsize=256)
 def randomizer_at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-    """The randomizer of a configuration at ε₀ for a public grid; cached, since its optimisation takes long."""
+    """The randomizer of a configuration whose message has ε₀ = `epsilon`; cached, since its optimisation takes long.
+
+    Args:
+        values: (k,) public grid of label values; None: labels are classes.
+
+    Raises:
+        InputError: labels are classes, or ε₀ is too small for the solver.
+    """
+    if values is None:
+        raise InputError(
+            "mechanism: needs labels that are numbers, as population.kind = 'linear' or 'diabetes' has, or "
+            "'table' with label_range"
+        )
     return config.at(epsilon, values)
 
 

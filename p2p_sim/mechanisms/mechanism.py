@@ -82,15 +82,15 @@ class MechanismBase(Config):
         return False
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with the parameters set that are computed from private data.
+        """This configuration with the parameters set that are computed from private data; by default there are none.
 
         Args:
-            heterogeneity: φ of the population.
+            heterogeneity: φ of the population: mean Σ_y |p(y|x) - p(y|c)| over users with features x in a cluster c.
         """
         return self
 
     def beside(self, learner: Config) -> Self:
-        """This configuration with absent values filled in from the scenario's learner."""
+        """This configuration with the keys filled in that take their value from the scenario's learner if absent."""
         return self
 
     def check(self, num_classes: int) -> None:
@@ -99,9 +99,9 @@ class MechanismBase(Config):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Raise InputError if network or adversary keys have no effect on this mechanism.
+        """Raise InputError if the mechanism cannot run with these keys of the scenario, or they have no effect on it.
 
-        By default all faults and adversaries are refused, as the mechanism simulates no messages.
+        By default all network faults and adversaries are refused, as the mechanism simulates no messages.
         """
         if not network.ideal or adversaries != NOBODY:
             beyond = (*network.faults, "adversaries")[0]
@@ -138,7 +138,7 @@ class Mechanism(MechanismBase, Deployment):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of what the learner sees of the label of a user in a cluster of `size` users."""
+        """Bounds, for any ε or δ, of what the learner learns of the label of a user in a cluster of `size` users."""
 
     def calibrated(self, setup: Setup) -> Self:
         """This configuration with every parameter fixed, such as the least noise for a target ε."""
@@ -185,7 +185,11 @@ class Mechanism(MechanismBase, Deployment):
         return Outcome(LabelRelease.join(parts))
 
     def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:
-        """The learner's accountant for each distinct cluster size, ascending; a single accountant if all are equal."""
+        """The learner's accountant for each distinct cluster size, ascending; a single accountant if all are equal.
+
+        Args:
+            cluster_sizes: number of users of each cluster, in any order.
+        """
         models = tuple(self.accountant(self.setup, size) for size in np.unique(cluster_sizes).tolist())
         if (offer := maker_of(self)) is not None:
             for model in models:

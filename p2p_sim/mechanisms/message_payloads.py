@@ -37,11 +37,12 @@ def exchanged_at(
     delta: float,
     most: float = LARGEST_EPSILON,
 ) -> SomeMessage:
-    """The randomizer with the largest ε₀ of three digits that meets the learner's (ε, δ) in an exchange.
+    """The randomizer with the largest ε₀ of three digits at which the learner of an exchange has (ε, δ) at most.
 
     Args:
         randomizer: makes the randomizer at an ε₀. target, delta: the learner's (ε, δ) in every cluster.
-        sizes: (C,) cluster sizes. sampling_rate: θ. most: largest ε₀ allowed.
+        sizes: (C,) number of users of each cluster. sampling_rate: θ, probability that a user submits what she fetched.
+        most: largest ε₀ allowed.
     """
 
     def certified(local: float, size: int) -> bool:
@@ -69,7 +70,12 @@ class MessageConfig(Config, ABC):
         """The randomizer of a message whose ε₀ is `epsilon`."""
 
     def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
-        """The randomizer at the stated ε₀, or at the largest ε₀ that keeps the learner's ε at most `target`."""
+        """The randomizer at the stated ε₀, or at the largest ε₀ that keeps the learner's ε at most `target`.
+
+        Args:
+            target: ε of the learner in every cluster at the scenario's δ; None: ε₀ is stated. sampling_rate: θ,
+                probability that a user submits what she fetched.
+        """
         self.check(setup.num_classes)
         if self.epsilon is not None:
             return self.randomizer(self.epsilon, setup)

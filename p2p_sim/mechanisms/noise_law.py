@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from p2p_sim.base import InputError
 from p2p_sim.exchange import Message
-from p2p_sim.mechanisms.outcome import LabelRelease
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease
 
-Floats = NDArray[np.float64]
 Source = Literal["user", "cluster"]
 """Whose label is released under a user's name: her own, or that of a random user of her cluster."""
 
@@ -55,7 +54,11 @@ class NoiseLaw:
         return int(self.transition.shape[2])
 
     def groups(self, labels: int) -> NDArray[np.int64]:
-        """Index (m,) of the matrix of each of m released labels."""
+        """Index (m,) of the matrix of each released label.
+
+        Args:
+            labels: m, the number of released labels.
+        """
         return np.zeros(labels, dtype=np.int64) if self.group is None else self.group
 
     def likelihoods(self, labels: NDArray[np.integer]) -> Floats:
@@ -70,8 +73,7 @@ class NoiseLaw:
         Raises:
             InputError: a matrix that is used has no inverse, so that the noise cannot be undone on average.
         """
-        group = self.groups(len(labels))
-        used, index = np.unique(group, return_inverse=True)
+        used, index = np.unique(self.groups(len(labels)), return_inverse=True)
         matrices = self.transition[used]
         if used.size and not (np.linalg.cond(matrices) < LARGEST_CONDITION).all():
             raise InputError(
@@ -110,8 +112,8 @@ def cluster_shares(
     """
     sums = np.stack([np.bincount(cluster, w, num_clusters) for w in law.weights(labels).T], axis=1)
     count = np.bincount(cluster, minlength=num_clusters)
-    even = np.full(sums.shape, 1.0 / law.num_classes)
-    return to_simplex(np.divide(sums, count[:, None], out=even, where=count[:, None] > 0)), count
+    shares = np.full(sums.shape, 1.0 / law.num_classes)
+    return to_simplex(np.divide(sums, count[:, None], out=shares, where=count[:, None] > 0)), count
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,8 +213,9 @@ class Evidence:
         mine = chosen[home]
         drift = self.drift and Drift(self.drift.mean[clusters], self.drift.variance[clusters])
         upper = None if self.upper is None else self.upper[mine]
-        user = self.user[mine] - before[home[mine]]
-        return replace(self, user=user, weights=self.weights[mine], upper=upper, drift=drift)
+        return replace(
+            self, user=self.user[mine] - before[home[mine]], weights=self.weights[mine], upper=upper, drift=drift
+        )
 
 
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:

@@ -52,7 +52,7 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Split users' values (n, k) into shares (H, n, k) for H helpers; their sum is the value, modulo 2^64."""
+    """Splits users' values (n, k) into random numbers (H, n, k) for H helpers, whose sum is the value modulo 2^64."""
     sent = rng.integers(0, 2**64, size=(helpers, *values.shape), dtype=np.uint64)
     sent[-1] = values.view(np.uint64) - sent[:-1].sum(axis=0, dtype=np.uint64)
     return sent
@@ -142,7 +142,8 @@ def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> ND
     """Class shares (B, K) of each bag, computed from its noisy counts and projected to the simplex.
 
     Args:
-        noisy: (B, k) noisy counts. present: (B,) number of counted users of each bag, at least 1.
+        noisy: (B, k) noisy counts; k = 1 for two classes, else K. present: (B,) number of counted users of each bag, at
+            least 1. num_classes: K.
     """
     share = noisy / present[:, None]
     return to_simplex(np.concatenate([1.0 - share, share], axis=1) if num_classes == 2 else share)
@@ -165,8 +166,9 @@ class Aggregates(Mechanism):
     def calibrated(self, setup: Setup) -> Self:
         if self.target_epsilon is None:
             return self
-        scale = counts_scale(self.target_epsilon, setup.num_classes)
-        return self.model_copy(update={"noise_scale": scale, "target_epsilon": None})
+        return self.model_copy(
+            update={"noise_scale": counts_scale(self.target_epsilon, setup.num_classes), "target_epsilon": None}
+        )
 
     @property
     def scale(self) -> float:
@@ -175,7 +177,11 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts of each bag from a shard's labels (n,), and marks the users they include."""
+        """Draws the noisy class counts of each bag from a shard's labels, and marks the users they include.
+
+        Args:
+            labels: (n,) true labels. bags: the bag of each of the n users. streams: random streams of the shard.
+        """
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
@@ -185,8 +191,8 @@ class Aggregates(Mechanism):
         noisy, counted = self.noisy_counts(labels, bags, streams)
         present = np.bincount(bags.bag[counted], minlength=len(bags.sizes))
         soft = shares_of(noisy, np.maximum(present, 1), self.setup.num_classes)
-        user = np.flatnonzero(counted).astype(np.int32)
-        return LabelRelease(user, soft[bags.bag[counted]].astype(np.float32), "soft")
+        payload = soft[bags.bag[counted]].astype(np.float32)
+        return LabelRelease(np.flatnonzero(counted).astype(np.int32), payload, "soft")
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
@@ -260,13 +266,16 @@ class NoiseSharesConfig(Aggregates):
             )
         return super().calibrated(setup)
 
-    def sharers(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Number h = max(1, n - c - d) of users whose noise shares sum to the whole noise, for each bag size n."""
+    def sharers(self, sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
+        """Number h of users whose noise shares sum to the whole noise, for each bag size n.
+
+        It is n less the numbers of colluders and leavers that the noise survives, and at least 1.
+        """
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
         n = bag_sizes(size, self.bag_size)[1]
-        surplus = n / int(self.sharers(np.array([n]))[0])
+        surplus = n / int(self.sharers(n))
         released = 1.0
         if self.leaving > 0.0:
             # the probability that a user stays and at most d other users of her bag leave, rounded down
@@ -292,5 +301,4 @@ class NoiseSharesConfig(Aggregates):
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         """ε₀ of all shares that one user sends together, for the largest bag."""
         largest = max(bag_sizes(int(size), self.bag_size)[1] for size in sizes)
-        honest = int(self.sharers(np.array([largest]))[0])
-        return messages_epsilon(self.scale, self.setup.num_classes, honest)
+        return messages_epsilon(self.scale, self.setup.num_classes, int(self.sharers(largest)))

@@ -63,7 +63,7 @@ class Alibi(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between the messages of two labels: 1 - e^{-1/b} (1 + 1/(2b))."""
+        """Largest total variation between two labels' messages: 1 - e^{-1/b} (1 + 1/(2b)) for noise of scale b."""
         return laplace_variation(self.noise_scale)
 
     def alone(self, epsilon: float) -> Bracket:
@@ -71,7 +71,10 @@ class Alibi(Message):
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """ε₀ + ln(1-4δ), below which no ε is valid at δ: with probability 1/4 a vector has the largest log-ratio."""
+        """An ε below which none is valid at δ for one message whose sender is known: ε₀ + ln(1-4δ), or 0.
+
+        With probability 1/4 a vector has the largest log-ratio.
+        """
         quarter = 1.0 - 4.0 * delta
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
@@ -117,8 +120,8 @@ class Alibi(Message):
     def estimated_prior(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         """Class shares (K,) estimated from the noisy vectors (m, K) of m >= 1 users, as a prior for Bayes' rule.
 
-        Shares below 1/m are raised to 1/m before they are scaled to sum 1. The mean of clip(L, 0, 1) for noise L is
-        a = (b/2)(1 - e^{-1/b}), and the mean of clip(1 + L, 0, 1) is 1 - a.
+        Shares below 1/m are raised to 1/m before they are scaled to sum 1. The mean of clip(L, 0, 1) for noise L of
+        scale b is a = (b/2)(1 - e^{-1/b}), and the mean of clip(1 + L, 0, 1) is 1 - a.
         """
         low = -self.noise_scale / 2.0 * math.expm1(-1.0 / self.noise_scale)
         shares = (vectors.mean(axis=0, dtype=np.float64) - low) / (1.0 - 2.0 * low)
@@ -128,9 +131,10 @@ class Alibi(Message):
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """Weights (n, K) whose mean, given the true label, is its one-hot vector; None if a probability is 0.
 
-        Soft labels under the uniform prior are in proportion to e^(2v/b) for cut noisy vectors v. Their logarithms give
-        v less the mean of its entries. The expectation of an entry of v is 1 - a at the true label and a elsewhere,
-        with a as in `estimated_prior`. A probability is 0 if it is too small for single precision.
+        Soft labels under the uniform prior are in proportion to e^(2v/b) for cut noisy vectors v and the noise scale b.
+        Their logarithms give v less the mean of its entries. The expectation of an entry of v is 1 - a at the true
+        label and a elsewhere, with a as in `estimated_prior`. A probability is 0 if it is too small for single
+        precision.
         """
         soft = payload.astype(np.float64)
         if not (soft > 0).all():
@@ -207,12 +211,12 @@ class VectorApproximation(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of one message: 2 ln((1-p)/p), infinite at p = 0."""
+        """ε₀ of one message: 2 ln((1-p)/p) for the flip probability p of a bit, infinite at p = 0."""
         return vector_epsilon(self.bit_flip_prob)
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between the messages of two labels: 1 - 2p."""
+        """Largest total variation between two labels' messages: 1 - 2p for the flip probability p of a bit."""
         return vector_delta(self.bit_flip_prob, 0.0).upper
 
     def advantage(self, num_classes: int) -> float:
@@ -239,7 +243,10 @@ class VectorApproximation(Message):
         return packed
 
     def attained(self, delta: float) -> float:
-        """ln(((1-p)² - δ)/p²), below which no ε is valid at δ for one message whose sender is known."""
+        """An ε below which none is valid at δ for one message whose sender is known: ln(((1-p)² - δ)/p²), or 0.
+
+        p is the flip probability of a bit.
+        """
         flip = self.bit_flip_prob
         numerator = (1.0 - flip) ** 2 - delta
         return max(0.0, math.log(max(numerator / flip**2, 1.0)) * (1.0 - 1e-12))
@@ -247,7 +254,7 @@ class VectorApproximation(Message):
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """Weights (n, K) whose mean, given the true label, is its one-hot vector: (b - p)/(1 - 2p) for each bit b.
 
-        None at p = 1/2, where the bits are independent of the label.
+        p is the flip probability of a bit. None at p = 1/2, where the bits are independent of the label.
         """
         p = self.bit_flip_prob
         if 1.0 - 2.0 * p < 2.0**-40:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from p2p_sim.base import InputError, RunFailed, Streams
 from p2p_sim.exchange import EngineName, exchange_models, neighbours
 from p2p_sim.mechanisms.deployment import Deployment
-from p2p_sim.mechanisms.outcome import ByCluster, ModelRelease, OrganisationFacts, Outcome
+from p2p_sim.mechanisms.outcome import ByCluster, Floats, ModelRelease, OrganisationFacts, Outcome
 from p2p_sim.network import Network
 from p2p_sim.population import Population
 from p2p_sim.privacy import (
@@ -31,7 +31,6 @@ from p2p_sim.stacking import FeatureGroups
 if TYPE_CHECKING:
     from p2p_sim.stacking import Combiner, GroupModels
 
-Floats = NDArray[np.float64]
 Models = tuple["GroupModels", ...]
 """The models that an organisation passes on: those of all feature groups, for each part of its rows."""
 
@@ -126,8 +125,8 @@ class Combination:
 class Organisations(Deployment):
     """The exchange of private models among organisations; each cluster of the population is one organisation.
 
-    sizes: (N,) number of rows of each organisation. senders: organisations whose models others may request.
-    learners: organisations that request models and predict.
+    plan: how organisations train and combine models. sizes: (N,) number of rows of each organisation.
+    senders: organisations whose models others may request. learners: organisations that request models and predict.
     """
 
     trust = "organisation"  # users trust the organisation that holds their row
@@ -153,7 +152,7 @@ class Organisations(Deployment):
         plan, shares, stacks = self.plan, self.plan.shares, self.stacks(organisation)
         low = round(plan.low_share * size) if stacks else size
         if not 1 <= low <= size - stacks:
-            raise InputError(f"mechanism.low_share = {plan.low_share:g}: leaves one of two models none of {size} rows")
+            raise InputError(f"mechanism.low_share = {plan.low_share:g}: leaves a model without any of the {size} rows")
         if low < plan.parts:
             raise InputError(f"mechanism.parts = {plan.parts}: an organisation has {low} rows for them")
         l2 = [self.own_l2(organisation) * q * q for q in shares]
@@ -191,8 +190,10 @@ class Organisations(Deployment):
             basis="objective perturbation, all models of an organisation together, against whoever sees all models",
             conditions=(*bound.conditions, *MODEL_EXCHANGE_CONDITIONS),
         )
-        worst = [max(self.spends(k) for k, n in enumerate(self.sizes) if n == size) for size in sizes.tolist()]
-        return [replace(bound, epsilon_upper=epsilon) for epsilon in worst]
+        return [
+            replace(bound, epsilon_upper=max(self.spends(k) for k, n in enumerate(self.sizes) if n == size))
+            for size in sizes.tolist()
+        ]
 
     def applies(self, situation: Situation) -> Condition | None:
         """The first condition of `privacy` that fails; network faults change no model's noise, so they violate none."""
@@ -206,21 +207,18 @@ class Organisations(Deployment):
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
         """The coefficients towards which a learner's models are drawn, one vector for each of K feature groups.
 
-        The coefficients are the weighted mean of the received models, times η/(λ+η) if η > 0; None if no model arrived.
+        The coefficients are the weighted mean of the received models, times η/(λ+η) if there is a second penalty of
+        weight η beside that of weight λ; None if no model arrived.
 
         Args:
             received: the models of each source that arrived in time, by source.
         """
         if not received:
             return None
-        plan = self.plan
-        factor = (plan.pull / (plan.l2 + plan.pull) if plan.pull else 1.0) / sum(
-            plan.source_weights[s] for s in received
-        )
+        plan, weights = self.plan, self.plan.source_weights
+        factor = (plan.pull / (plan.l2 + plan.pull) if plan.pull else 1.0) / sum(weights[s] for s in received)
         return tuple(
-            np.asarray(
-                sum(plan.source_weights[s] * factor * models[0].coefficients[j] for s, models in received.items())
-            )
+            np.asarray(sum(weights[s] * factor * models[0].coefficients[j] for s, models in received.items()))
             for j in range(plan.num_groups)
         )
 
@@ -257,8 +255,8 @@ class Organisations(Deployment):
         spent = tuple(run.ledger.spent(k) for k in range(count))
         if any(abs(paid - self.spends(k)) > 1e-9 for k, paid in enumerate(spent)):
             raise RunFailed(f"the ledger of what organisations spent says {spent}, which is not what is stated")
-        shown_to = tuple(tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
-        facts = OrganisationFacts(spent, shown_to, came, tuple(trade.offline.tolist()))
+        shown_to = (tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
+        facts = OrganisationFacts(spent, tuple(shown_to), came, tuple(trade.offline.tolist()))
         release, times = ModelRelease(ByCluster(predictors)), np.sort(trade.arrival_s[trade.used])
         if self.engine == "vectorised":  # a network without faults, on which everything arrives
             return Outcome(release, overlay=opened.overlay, organisations=facts)
@@ -304,8 +302,9 @@ class _OrganisationsRun:
                 tight=plan.tight,
                 rng=rng,
             )
-            paid = group_models.perturbation.epsilon_upper
-            self.ledger.pay(k, fingerprint(group_models.coefficients), paid, stage.part)
+            self.ledger.pay(
+                k, fingerprint(group_models.coefficients), group_models.perturbation.epsilon_upper, stage.part
+            )
             models.append(group_models)
         self.own[k] = tuple(models)
         return self.own[k]

@@ -111,8 +111,9 @@ class OrganisationsConfig(MechanismBase, Extended):
         features = 1 + max((i for group in self.groups for i in group), default=0) if self.groups else count
         FeatureGroups.of(features, count, self.groups, self.importance, self.norm_bound)
         if self.only_group is not None and (self.only_group >= count or self.combiner == "stacked"):
-            allowed = f"one of {count} groups, from 0, and combiner not 'stacked'"
-            raise ValueError(f"only_group = {self.only_group}: must be {allowed}")
+            raise ValueError(
+                f"only_group = {self.only_group}: must be one of {count} groups, from 0, and combiner not 'stacked'"
+            )
         return self
 
     @property
@@ -154,7 +155,13 @@ class OrganisationsConfig(MechanismBase, Extended):
         if not learners:
             raise InputError(f"mechanism.kind = {self.kind!r}: needs an organisation besides the source")
         plan = OrganisationsPlan(
-            *(self.budget, self.l2, self.norm_bound, self.groups, self.importance, self.low_share, self.tight),
+            epsilon=self.budget,
+            l2=self.l2,
+            norm_bound=self.norm_bound,
+            groups=self.groups,
+            importance=self.importance,
+            low_share=self.low_share,
+            tight=self.tight,
             num_groups=self.num_groups or len(self.groups or ((),)),
             shuffles=self.shuffle_features,
             only_group=self.only_group,
@@ -165,7 +172,7 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def named(self) -> dict[str, int | None]:
-        """The largest organisation number given under each key, by key; None: the key is absent."""
+        """For each key that names organisations: the largest number given under it; None: the key is absent."""
         return {"target": self.target}
 
     @property

@@ -11,6 +11,7 @@ from p2p_sim.base import InputError
 from p2p_sim.exchange import Arrivals, NetworkRecord, PayloadKind, Traffic, Transcript
 from p2p_sim.network import Overlay
 
+Floats = NDArray[np.float64]
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "density"]
 """What a release consists of: labels with one of the first five payloads, a model, or a density of features."""
 
@@ -18,7 +19,7 @@ ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "dens
 class Predictor(Protocol):
     """Interface of a learned classifier."""
 
-    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Predicted class probabilities (n, K) of the features (n, d)."""
 
 
@@ -69,7 +70,11 @@ class Tally:
 
     @staticmethod
     def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
-        """The counts of the labels (m,) of users at points (m,), given by index; shape: (P, K)."""
+        """How often each class occurs at each point.
+
+        Args:
+            point: (m,) index of each user's point, 0 to P-1. labels: (m,) her class. shape: (P, K), of the counts.
+        """
         cell = point.astype(np.int64)
         cell *= shape[1]
         cell += labels.astype(np.uint8, copy=False)
@@ -97,19 +102,19 @@ class DensityRelease:
     """
 
     coordinates: NDArray[np.int64]
-    masses: NDArray[np.float64]
+    masses: Floats
     side: float
     origin: float = 0.0
-    counts: NDArray[np.float64] | None = None
+    counts: Floats | None = None
 
     @property
-    def heights(self) -> NDArray[np.float64]:
+    def heights(self) -> Floats:
         """Density (m,) in each cell: mass over volume."""
         return np.asarray(self.masses / self.side ** self.coordinates.shape[1])
 
     @staticmethod
-    def moved(features: NDArray[np.floating], origin: float) -> NDArray[np.float64]:
-        """Features (n, d) relative to the origin, with infinite or missing numbers replaced by finite ones."""
+    def moved(features: NDArray[np.floating], origin: float) -> Floats:
+        """The features (n, d) less `origin`; infinite or missing numbers are replaced by finite ones."""
         with np.errstate(over="ignore"):
             return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))
 
@@ -120,11 +125,11 @@ class ByCluster:
 
     predictors: Mapping[int, Predictor]
 
-    def probabilities(self, features: NDArray[np.floating]) -> NDArray[np.float64]:
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
         """Predicted class probabilities (n, K) of rows of unknown clusters: the mean over all predictors."""
         return np.asarray(np.mean([each.probabilities(features) for each in self.predictors.values()], axis=0))
 
-    def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> NDArray[np.float64]:
+    def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> Floats:
         """Predicted class probabilities (n, K) of n >= 1 rows, each by the predictor of its cluster (n,)."""
         parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
         probabilities = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
@@ -173,7 +178,7 @@ class Outcome:
     release: Release | Tally
     traffic: Traffic | None = None
     transcript: Transcript | None = None
-    arrival_s: NDArray[np.float64] | None = None
+    arrival_s: Floats | None = None
     realised: tuple[NetworkRecord, ...] | None = None
     overlay: Overlay | None = None
     organisations: OrganisationFacts | None = None
@@ -214,5 +219,5 @@ class Outcome:
         arrivals = Arrivals()
         for part in parts:
             arrivals.add(part.arrivals or Arrivals())
-        truth = Tally(np.sum([part.truth.counts for part in parts if part.truth is not None], axis=0))
-        return replace(whole, arrivals=arrivals, truth=truth)
+        truth = [part.truth.counts for part in parts if part.truth is not None]
+        return replace(whole, arrivals=arrivals, truth=Tally(np.sum(truth, axis=0)))

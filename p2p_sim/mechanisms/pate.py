@@ -16,11 +16,10 @@ from p2p_sim.base import InputError, Streams
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.dp_sgd import Scaling
 from p2p_sim.mechanisms.mechanism import NOISE_MULTIPLIER, THRESHOLD, Column, Mechanism
-from p2p_sim.mechanisms.outcome import LabelRelease
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease
 from p2p_sim.privacy.rivals import MOST_QUERIES, PATE_CONDITIONS, Pate, calibrate_votes
 from p2p_sim.privacy.rivals.pate import LARGEST_NOISE, SMALLEST_NOISE
 
-Floats = NDArray[np.float64]
 FEATURE_NORM = 10.0
 """Root mean square norm of the centred features from which teachers learn."""
 
@@ -78,8 +77,8 @@ class PateConfig(Mechanism):
                 raise InputError(f"mechanism.{key} = {number}: must be at most the number of users, {users}")
         try:
             if self.target_epsilon is not None:
-                target = self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries
-                fixed = self.model_copy(update={"noise_multiplier": calibrate_votes(*target), "target_epsilon": None})
+                sigma = calibrate_votes(self.target_epsilon, setup.delta, self.test_noise, self.answers, self.queries)
+                fixed = self.model_copy(update={"noise_multiplier": sigma, "target_epsilon": None})
             fixed.accountant(setup, users)
         except ValueError as error:
             raise InputError(f"mechanism.kind = 'pate': {error}") from None
@@ -116,10 +115,10 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class (Q,) released for each query; -1 if the threshold test fails, or if A answers have been given.
+        """The class (Q,) released for each query; -1 if the threshold test fails, or the allowed answers are used up.
 
         Args:
-            votes: (Q, K) numbers of the teachers' votes. rng: draws the noise.
+            votes: (Q, K) number of the teachers' votes for each class. rng: draws the noise.
         """
         model = self.accountant(self.setup, 1)
         tests = model.test_noise * rng.standard_normal(len(votes))
@@ -130,10 +129,11 @@ class PateConfig(Mechanism):
 
 
 def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], clusters: bool) -> Floats:
-    """Public inputs of the teachers: scaled features (n, d); with `clusters`, also one-hot clusters, (n, d + C).
+    """Public inputs of the teachers: scaled features (n, d), or scaled features and one-hot clusters (n, d + C).
 
     Args:
-        features: (n, d), cluster by cluster. sizes: (C,) number of users in each cluster.
+        features: (n, d), cluster by cluster. sizes: (C,) number of users in each cluster. clusters: whether the inputs
+            include the one-hot clusters.
     """
     scaled = Scaling.of(features, FEATURE_NORM).apply(features)[:, :-1].astype(np.float64)
     return np.hstack([scaled, np.repeat(np.eye(len(sizes)), sizes, axis=0)]) if clusters else scaled

@@ -1,4 +1,7 @@
-"""Checks of the results of a plug-in's mechanism; each raises an error of one line about the first fault."""
+"""Checks of the results of a plug-in's mechanism; each raises an error of one line about the first fault.
+
+In all of them `method` is the beginning of the message, which names the plug-in and its method.
+"""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, cast, get_args
@@ -24,18 +27,20 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
                         "the released model must have a method probabilities")  # fmt: skip
     if not isinstance(release, LabelRelease) or release.kind != releases:
-        name = type(release).__name__
-        if isinstance(release, LabelRelease):
-            name += f" of kind {release.kind!r}"
         wanted = "ModelRelease" if releases == "model" else f"LabelRelease of kind {releases!r}"
-        raise InputError(f"{method}must give a {wanted}, as its configuration declares, not {name}")
+        kind = f" of kind {release.kind!r}" if isinstance(release, LabelRelease) else ""
+        raise InputError(
+            f"{method}must give a {wanted}, as its configuration declares, not {type(release).__name__}{kind}"
+        )
     # the numbers of users must be ascending, each in 0..n-1
-    user, count = release.user, len(release.user) if isinstance(release.user, np.ndarray) else 0
+    user = release.user
     require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
-    inside = count == 0 or (int(user[0]) >= 0 and int(user[-1]) < users)
-    ascending = bool((user[1:] > user[:-1]).all())
-    require(method, ascending, "user must be ascending, each user at most once")
-    require(method, inside, f"user must lie in 0..{users - 1}")
+    require(method, bool((user[1:] > user[:-1]).all()), "user must be ascending, each user at most once")
+    require(
+        method,
+        len(user) == 0 or (int(user[0]) >= 0 and int(user[-1]) < users),
+        f"user must lie in 0..{users - 1}",
+    )
     _check_payload(method, release, classes)
 
 
@@ -60,10 +65,13 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
         low, high = int(payload.min()), int(payload.max())
         require(method, low >= 0 and high < classes, f"{wanted}, not {low if low < 0 else high}")
     if types == "f":
-        require(method, bool(np.isfinite(payload).all()), f"{wanted}, and holds infinity or no number")
+        require(method, bool(np.isfinite(payload).all()), f"{wanted}, but holds infinity or NaN")
     if release.kind == "soft" and count:
-        shares = bool((payload >= -_OFF).all() and (np.abs(payload.sum(axis=1) - 1.0) <= _OFF).all())
-        require(method, shares, f"{wanted}, and holds a row that is none")
+        require(
+            method,
+            bool((payload >= -_OFF).all() and (np.abs(payload.sum(axis=1) - 1.0) <= _OFF).all()),
+            f"{wanted}, but holds a row that is no distribution",
+        )
     if release.kind == "bits":
         require(method, payload.dtype == np.uint8, f"{wanted} (uint8), not {payload.dtype}")
 
@@ -97,8 +105,11 @@ def check_accountant(method: str, model: Any) -> None:
 
 def check_local_epsilon(method: str, epsilon: Any) -> None:
     """Raise InputError unless a plug-in's ε₀ of a user's message is a number of at least 0, or infinity."""
-    right = isinstance(epsilon, int | float | np.number) and bool(epsilon >= 0)  # of NaN this is false
-    require(method, right, f"must give a number of at least 0, or None, not {epsilon!r}")
+    require(
+        method,
+        isinstance(epsilon, int | float | np.number) and bool(epsilon >= 0),  # false for NaN
+        f"must give a number of at least 0, or None, not {epsilon!r}",
+    )
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:

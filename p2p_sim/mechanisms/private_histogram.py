@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from p2p_sim.base import InputError, Streams
 from p2p_sim.mechanisms.deployment import Setup, Trust
 from p2p_sim.mechanisms.mechanism import NOISE_SCALE, THRESHOLD, Column, Mechanism
-from p2p_sim.mechanisms.outcome import DensityRelease, ModelRelease, ReleaseKind
+from p2p_sim.mechanisms.outcome import DensityRelease, Floats, ModelRelease, ReleaseKind
 from p2p_sim.privacy import Accountant, Adjacency
 from p2p_sim.privacy.rivals import (
     IDEAL,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from p2p_sim.histograms import PCL, PCL2b, SemiSupervised
 
 
-Floats = NDArray[np.float64]
 FARTHEST = 1e150
 """Scaled features are clipped at this absolute value, so that their squares are finite."""
 DIRECTIONS = 64
@@ -112,8 +111,7 @@ class PrivateHistogramConfig(Mechanism):
     @property
     def noise_scale(self) -> float:
         """Scale of the Laplace noise: 1/ε on a vote; on a count, 2 divided by the count's part of ε."""
-        factor = {"pcl2b": 4.0, "semi_supervised": 2.0}.get(self.rule, 1.0)
-        return factor / self.target_epsilon
+        return {"pcl2b": 4.0, "semi_supervised": 2.0}.get(self.rule, 1.0) / self.target_epsilon
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
@@ -143,11 +141,15 @@ class PrivateHistogramConfig(Mechanism):
 
         if dimensions > 2:
             raise InputError(f"mechanism.rule = 'semi_supervised': needs one or two features, not {dimensions}")
-        concepts = HalfSpaces(1 if dimensions == 1 else DIRECTIONS)
-        return SemiSupervised(concepts, self.target_epsilon, self.setup.delta, random_state=seed)
+        return SemiSupervised(
+            HalfSpaces(1 if dimensions == 1 else DIRECTIONS), self.target_epsilon, self.setup.delta, random_state=seed
+        )
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """An unfitted rule of noisy cells, with parameters from public constants, n and d; `seed` decides its noise."""
+        """An unfitted rule of noisy cells; `seed` decides its noise.
+
+        Its parameters depend only on public constants and on the numbers of rows and features.
+        """
         from p2p_sim.histograms import PCL, PCL2, PCL2b
 
         epsilon, centred = self.target_epsilon, self.packing == "middle"
@@ -165,7 +167,7 @@ class PrivateHistogramConfig(Mechanism):
         return np.clip(points, *farthest)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of the whole release, the same for every cluster."""
+        """Accountant of the whole release for the row of one user; the same for every cluster."""
         epsilon, delta = self.target_epsilon, setup.delta
         if self.rule in ("pcl", "pcl2"):
             return NoisyVotes(epsilon, "example")
@@ -248,13 +250,11 @@ class PrivateDensityConfig(Mechanism):
         rows, dimensions = features.shape
         side = (self.side or cube_side(rows, dimensions)) * (self.high - self.low)
         normalised = self.method == "pcde" and self.normalise is not False
-        seed = streams.integer_seed("private-density")
-        model = PCDE(self.target_epsilon, self.setup.delta, normalised, side, seed)
+        model = PCDE(self.target_epsilon, self.setup.delta, normalised, side, streams.integer_seed("private-density"))
         with warnings.catch_warnings(action="ignore"):  # the release itself shows that no cell passed
             model.fit(DensityRelease.moved(features, self.low))
-        coordinates = model.coordinates_.reshape(-1, dimensions)
         counts = model.histogram_.counts if self.method == "histogram" else None
-        return DensityRelease(coordinates, model.masses_, side, self.low, counts)
+        return DensityRelease(model.coordinates_.reshape(-1, dimensions), model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
         """Accountant of the whole release, the same for every cluster."""

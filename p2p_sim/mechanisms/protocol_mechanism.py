@@ -69,28 +69,32 @@ class ProtocolMechanism(Deployment):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        exchange = Exchange(self.randomizer, 1.0, "processes", self.adversaries, self.protocol)
-        sent = exchange.run(population, opened, record, part)
-        release = LabelRelease(sent.user, sent.payload)
+        sent = Exchange(self.randomizer, 1.0, "processes", self.adversaries, self.protocol).run(
+            population, opened, record, part
+        )
         return Outcome(
-            release, sent.traffic, sent.transcript, sent.arrival_s, realised=sent.realised, overlay=opened.overlay
+            LabelRelease(sent.user, sent.payload),
+            sent.traffic,
+            sent.transcript,
+            sent.arrival_s,
+            realised=sent.realised,
+            overlay=opened.overlay,
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less by a declaration."""
+        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less if the protocol `declares`."""
         if not self.declares:
             return [self.noise_alone("learner", delta)] * len(sizes)
         return epsilons([self.declared(int(n)) for n in sizes], delta)
 
     @property
     def declares(self) -> bool:
-        """Whether the protocol makes a declaration: that it is symmetric, or a law of its submissions."""
+        """Whether the protocol declares that it is symmetric in the users, or a law of what they submit."""
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
-        """Accountant of the learner under the protocol's declaration, for a cluster of `size` users."""
-        noise = self.randomizer
-        return DeclaredProtocol(size, noise.flip_prob, noise.num_classes, self.protocol.law())
+        """Accountant of the learner in a cluster of `size` users, if what the protocol declares is true."""
+        return DeclaredProtocol(size, self.randomizer.flip_prob, self.randomizer.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
         """The first condition of the declared bound that fails; None if all hold or nothing is declared."""
@@ -98,8 +102,15 @@ class ProtocolMechanism(Deployment):
 
     def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
         """The bound ε₀ of the noise against an observer, which holds in every situation."""
-        epsilon = self.randomizer.local_epsilon
-        return PrivacyBound(0.0, epsilon, delta, observer, "label", basis=BASIS, conditions=PROTOCOL_CONDITIONS)
+        return PrivacyBound(
+            0.0,
+            self.randomizer.local_epsilon,
+            delta,
+            observer,
+            "label",
+            basis=BASIS,
+            conditions=PROTOCOL_CONDITIONS,
+        )
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
         return self.randomizer.local_epsilon
@@ -109,16 +120,17 @@ class ProtocolMechanism(Deployment):
     ) -> Accounted:
         """The privacy figures of a run: ε₀ for every observer; for the learner the declared bound, if it holds."""
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
-        bounds = [self.noise_alone("learner", delta)] * len(sizes)
-        if self.applies(situation) is None:
-            bounds = self.privacy(sizes, delta)
-        statements = {
-            "epsilon_upper": worst_bound(bounds),
-            "epsilon_times_upper": self.noise_alone("learner-times", delta),
-            "epsilon_coalition_upper": self.noise_alone("coalition", delta),
-            "epsilon_local": self.noise_alone("eavesdropper", delta),
-        }
-        return Accounted(tuple(bounds[i] for i in where), dict(statements))
+        holds = self.applies(situation) is None
+        bounds = self.privacy(sizes, delta) if holds else [self.noise_alone("learner", delta)] * len(sizes)
+        return Accounted(
+            tuple(bounds[i] for i in where),
+            {
+                "epsilon_upper": worst_bound(bounds),
+                "epsilon_times_upper": self.noise_alone("learner-times", delta),
+                "epsilon_coalition_upper": self.noise_alone("coalition", delta),
+                "epsilon_local": self.noise_alone("eavesdropper", delta),
+            },
+        )
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
@@ -157,10 +169,9 @@ class ProtocolConfig(FlippedLabelsConfig):
 
     def deployed(self, setup: Setup) -> ProtocolMechanism:
         protocol: Any = self.protocol()
-        wanted = f"must give a Protocol, not {type(protocol).__name__}"
-        method = method_of(maker_of(self), self, "protocol")
-        require(method, isinstance(protocol, Protocol), wanted)
-        require(method, not (wrong := misfit(type(protocol), Protocol)), f"{type(protocol).__name__}.{wrong}")
+        name, method = type(protocol).__name__, method_of(maker_of(self), self, "protocol")
+        require(method, isinstance(protocol, Protocol), f"must give a Protocol, not {name}")
+        require(method, not (wrong := misfit(type(protocol), Protocol)), f"{name}.{wrong}")
         law = protocol.law()
         declared = method_of(maker_of(protocol), protocol, "law")
         require(declared, law is None or isinstance(law, SubmissionLaw), "must give a SubmissionLaw, or None")
@@ -182,16 +193,18 @@ class GossipAveraging(Protocol):
 
     def user(self, me: Me) -> Any:
         for _ in range(self.rounds):
-            peer = me.random_peer()
-            if peer is not None:
-                me.send(peer, self.averages.get(me.number, float(me.noisy_label)))
+            if (peer := me.random_peer()) is not None:
+                me.send(peer, self.average(me))
             yield me.wait(self.every_s)
 
     def answer(self, me: Me, request: Request) -> int | None:
         if request.payload is not None:
-            own = self.averages.get(me.number, float(me.noisy_label))
-            self.averages[me.number] = 0.5 * (own + request.payload)
+            self.averages[me.number] = 0.5 * (self.average(me) + request.payload)
         return None
+
+    def average(self, me: Me) -> float:
+        """The user's current average; at first it is her noisy label."""
+        return self.averages.get(me.number, float(me.noisy_label))
 
 
 class GossipAveragingConfig(ProtocolConfig):

@@ -19,7 +19,6 @@ with ε and δ of the shuffled labels. (Liew et al., Network shuffling, SIGMOD 2
 A message carries one number: the label times the number of steps, plus the number of steps that remain.
 """
 
-import itertools
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -63,8 +62,7 @@ class PushedWalk(Protocol):
 
     def _push(self, me: Me, label: int, remaining: int) -> None:
         """Sends a label to a random peer, for `remaining` further steps; submits it if the user has no peer."""
-        peer = me.random_peer()
-        if peer is None:
+        if (peer := me.random_peer()) is None:
             me.submit(label)
         else:
             me.send(peer, label * self.steps + remaining)
@@ -76,7 +74,10 @@ class PushedLabels(ProtocolMechanism):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a run; on an incomplete overlay without faults, the learner's ε depends on D."""
+        """The privacy figures of a run.
+
+        On an incomplete overlay without faults the learner's ε grows with the distance of walk ends from uniform.
+        """
         accounted = super().account(outcome, cluster_sizes, situation, delta)
         if situation.faults != ("network.overlay",) or self.applies(replace(situation, faults=())) is not None:
             return accounted
@@ -87,8 +88,7 @@ class PushedLabels(ProtocolMechanism):
             model = ShuffledByWalks(size, noise.flip_prob, noise.num_classes, distance)
             # only ε₀ is known if walk ends are too far from uniform
             bounds.append(model.epsilon(delta) if model.delta(0.999 * model.pure_epsilon).upper <= delta else alone)
-        statements = accounted.statements | {"epsilon_upper": worst_bound(bounds)}
-        return replace(accounted, learner=tuple(bounds), statements=statements)
+        return Accounted(tuple(bounds), accounted.statements | {"epsilon_upper": worst_bound(bounds)}, accounted.facts)
 
 
 class PushedLabelsConfig(ProtocolConfig):
@@ -112,12 +112,11 @@ def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], st
     Args:
         overlay: whom users may ask; None: everybody of their cluster. steps: of each walk.
     """
-    offsets = np.concatenate([[0], np.cumsum(cluster_sizes)])
     if overlay is None:
         return [0.0] * len(cluster_sizes)
     distances = []
-    for first, last in itertools.pairwise(offsets.tolist()):
-        size = last - first
+    for size, last in zip(cluster_sizes.tolist(), np.cumsum(cluster_sizes).tolist(), strict=True):
+        first = last - size
         if size > LARGEST_MIXED:
             distances.append(float(size))
             continue

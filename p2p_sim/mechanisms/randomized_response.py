@@ -58,11 +58,14 @@ class RandomizedResponse(Message):
         return matrix
 
     def alone(self, epsilon: float) -> Bracket:
-        """Upper bound max(0, 1-α-e^ε α/(K-1)) of δ(ε) of one message whose sender is known; the lower end is 0."""
+        """Bracket of δ(ε) of one message whose sender is known: from 0 to max(0, 1-α-e^ε α/(K-1)), α = `flip_prob`."""
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """Accountant of the learner for an exchange among `size` users with sampling rate θ; exact for two classes."""
+        """Accountant of the learner if `size` users exchange labels and submit them with probability θ.
+
+        It is exact for two classes.
+        """
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return LabelExchange(size, self.flip_prob, sampling_rate)
@@ -71,7 +74,8 @@ class RandomizedResponse(Message):
         """Accountant of the learner if users submit the most frequent reply of several peers; exact for two classes.
 
         Args:
-            size: users of the cluster. sampling_rate: θ. peers: distribution of the number of peers.
+            size: users of the cluster. sampling_rate: θ. peers: how many peers a user asks: one number, or pairs
+                (number, probability).
         """
         if self.num_classes > 2:
             return PluralityExchange(size, self.flip_prob, sampling_rate, self.num_classes)
@@ -89,12 +93,12 @@ class RandomizedResponse(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of one message: ln((1-α)(K-1)/α), infinite at α = 0."""
+        """ε₀ of one message: ln((1-α)(K-1)/α) for the flip probability α, infinite at α = 0."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between the messages of two labels: 1 - αK/(K-1)."""
+        """Largest total variation between the messages of two labels: 1 - αK/(K-1) for the flip probability α."""
         return local_delta(self.flip_prob, 0.0, self.num_classes).upper
 
     @property
@@ -102,7 +106,10 @@ class RandomizedResponse(Message):
         return (self.num_classes - 1).bit_length()
 
     def attained(self, delta: float) -> float:
-        """ln((1-α-δ)(K-1)/α), below which no ε is valid at δ for one message whose sender is known."""
+        """An ε below which none is valid at δ for one message whose sender is known: ln((1-α-δ)(K-1)/α), or 0.
+
+        α is the flip probability.
+        """
         alpha, others = self.flip_prob, self.num_classes - 1
         numerator = (1.0 - alpha - delta) * others
         return math.inf if alpha == 0 else max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12))
@@ -124,7 +131,7 @@ class RandomizedResponse(Message):
         """Signed weights (m, K) of noisy labels (m,); given the true label, their mean is its one-hot vector.
 
         Raises:
-            InputError: α = (K-1)/K, where noisy labels are independent of true labels.
+            InputError: the flip probability is (K-1)/K, where noisy labels are independent of true labels.
         """
         k = self.num_classes
         replaced = self.flip_prob * k / (k - 1)
@@ -164,7 +171,7 @@ class FlippedLabelsConfig(MechanismBase):
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest flip probability α certified for ε; by default against an observer of one noisy label."""
+        """The smallest flip probability α certified for ε; by default against an observer of a named noisy label."""
         return local_flip_prob(epsilon, setup.num_classes)
 
     def flips(self, setup: Setup) -> RandomizedResponse:

@@ -11,6 +11,7 @@ import scipy
 from numpy.typing import NDArray
 
 from p2p_sim.exchange import Capped, FetchTable, Message, NetworkRecord, Uniform, Unknown
+from p2p_sim.mechanisms.channels import MessageAccountant
 from p2p_sim.privacy import (
     ANYWHERE,
     LOCAL_CONDITIONS,
@@ -110,10 +111,11 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
 
 @lru_cache(maxsize=2)  # of the last cluster, for several observers
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
-    """Accountant of users whose label other users may have submitted.
+    """Accountant of the labels of a cluster that other users may have submitted.
 
     Args:
-        members: whether the observer is the coalition; else the learner.
+        noise: the randomizer of each label. members: whether the observer is the coalition of the learner and the
+            cluster's colluding users; else she is the learner alone.
     """
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
@@ -125,8 +127,9 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
     alpha = noise.binary_flip_prob
     if alpha is None:
         if isinstance(cluster.law, Uniform) and not members and sources - revealed > 1:
-            model = noise.fetched(sources - revealed, submissions)
-            return GivenNetwork(model, (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats))
+            return GivenNetwork(
+                noise.fetched(sources - revealed, submissions), (*REALISED_CONDITIONS, SAME_SOURCES, *noise.caveats)
+            )
         return NoiseAlone(noise, "no figure for this network but for flipped labels of two classes")
     # for flipped labels of two classes, the accountant depends on the law of whom users asked
     if isinstance(cluster.law, Uniform):
@@ -179,32 +182,29 @@ def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Acc
 
 
 @dataclass(frozen=True)
-class NoiseAlone(Accountant):
+class NoiseAlone(MessageAccountant):
     """Accountant for cases in which only the noise on a label is known to protect it.
 
-    noise: the randomizer. reason: why nothing else is known to protect the label; part of the bound's basis.
+    reason: why nothing else is known to protect the label; part of the bound's basis.
     """
 
-    requires = ANYWHERE
-
-    noise: Message
     reason: str
-
-    @property
-    def pure_epsilon(self) -> float:
-        return self.noise.local_epsilon
-
-    def delta(self, epsilon: float) -> Bracket:
-        return self.noise.alone(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
         """The bound ε₀ of a noisy label, the same at every δ."""
-        basis, upper = f"{NOISE_ALONE}{self.reason}", self.noise.local_epsilon
-        return PrivacyBound(0.0, upper, delta, "learner", "label", basis=basis, conditions=self.conditions)
+        return PrivacyBound(
+            0.0,
+            self.message.local_epsilon,
+            delta,
+            "learner",
+            "label",
+            basis=f"{NOISE_ALONE}{self.reason}",
+            conditions=self.conditions,
+        )
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        return (*LOCAL_CONDITIONS, *self.noise.caveats)
+        return (*LOCAL_CONDITIONS, *self.message.caveats)
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,15 @@ class NothingSeen(Accountant):
         return Bracket(0.0, 0.0)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        basis = "nobody's label was passed on"
         return PrivacyBound(
-            0.0, 0.0, delta, "learner", "label", basis=basis, conditions=self.conditions, conditional_on=REALISED
+            0.0,
+            0.0,
+            delta,
+            "learner",
+            "label",
+            basis="nobody's label was passed on",
+            conditions=self.conditions,
+            conditional_on=REALISED,
         )
 
 

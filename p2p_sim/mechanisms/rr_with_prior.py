@@ -15,19 +15,20 @@ from p2p_sim.mechanisms.channels import LocalAccountant, LocalChannel
 from p2p_sim.mechanisms.deployment import Setup
 from p2p_sim.mechanisms.mechanism import Column
 from p2p_sim.mechanisms.noise_law import NoiseLaw
-from p2p_sim.mechanisms.outcome import LabelRelease, Outcome
+from p2p_sim.mechanisms.outcome import Floats, LabelRelease, Outcome
+from p2p_sim.mechanisms.randomized_response import RandomizedResponse
 from p2p_sim.network import Network
 from p2p_sim.population import People, Population
 from p2p_sim.privacy import (
     ONE_LABEL,
     PUBLIC_PRIOR,
     Accountant,
+    Bracket,
     Condition,
     local_advantage,
-    local_delta,
-    local_epsilon,
     local_flip_prob,
 )
+from p2p_sim.privacy.audit_statistics import pure_delta
 from p2p_sim.privacy.rivals import best_candidates, by_prior, top_k_law
 
 QUERIES = 4_096
@@ -67,7 +68,6 @@ class NeighbourMeans:
         return out
 
 
-Floats = NDArray[np.float64]
 NEIGHBOURS = 200
 """Default number of users from whose noisy labels a prior is made."""
 LARGEST_LAW = 2**24
@@ -115,16 +115,20 @@ class RRWithPrior(Message):
         return int(best_candidates(self.common_prior, self.target_epsilon))
 
     @property
-    def local_epsilon(self) -> float:
-        """ε₀ of a message under the common prior; 0 if k = 1, as the message is then constant."""
+    def among_candidates(self) -> RandomizedResponse | None:
+        """Randomised response among the k candidates of the common prior; None if k = 1: the message is constant."""
         k = self.candidates
-        return local_epsilon(self.flip_prob(k), k) if k > 1 else 0.0
+        return RandomizedResponse(self.flip_prob(k), k) if k > 1 else None
+
+    @property
+    def local_epsilon(self) -> float:
+        """ε₀ of a message under the common prior; 0 if the message is constant, as only one label may be sent."""
+        return self.among_candidates.local_epsilon if self.among_candidates else 0.0
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between two labels' messages under the common prior: 1 - αk/(k-1); 0 if k is 1."""
-        k = self.candidates
-        return local_delta(self.flip_prob(k), 0.0, k).upper if k > 1 else 0.0
+        """Largest total variation between two labels' messages under the common prior; 0 if messages are constant."""
+        return self.among_candidates.total_variation if self.among_candidates else 0.0
 
     @property
     def payload_bits(self) -> int:
@@ -135,11 +139,8 @@ class RRWithPrior(Message):
         return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
 
     def attained(self, delta: float) -> float:
-        """ln((1-α-δ)(k-1)/α), below which no ε is valid at δ for one message under the common prior."""
-        k = self.candidates
-        alpha = self.flip_prob(k)
-        numerator = (1.0 - alpha - delta) * (k - 1)
-        return max(0.0, math.log(max(numerator / alpha, 1.0)) * (1.0 - 1e-12)) if k > 1 else 0.0
+        """An ε below which none is valid at δ for one message under the common prior; 0 if the message is constant."""
+        return self.among_candidates.attained(delta) if self.among_candidates else 0.0
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
         """Draws the users' messages under the common prior: a noisy label (n,) for each of the labels (n,)."""
@@ -189,6 +190,15 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
         raise InputError(f"{key}: {len(prior)} probabilities are given for {num_classes} classes")
     if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
         raise InputError(f"{key} = {list(prior)}: must be probabilities that sum to 1")
+
+
+@dataclass(frozen=True)
+class EitherStage(LocalAccountant):
+    """Accountant of a message of either stage; of the second stage's randomizers, one per prior, only ε₀ is known."""
+
+    def delta(self, epsilon: float) -> Bracket:
+        """Bracket of δ(ε) from 0 to that of binary randomised response with ε₀, the largest for a pure ε₀."""
+        return Bracket(0.0, pure_delta(self.local_epsilon, epsilon))
 
 
 class RRWithPriorConfig(LocalChannel):
@@ -288,9 +298,9 @@ class RRWithPriorConfig(LocalChannel):
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
         """Accountant of a user's message, seen with her name; the same for every cluster size."""
-        noise = self.randomizer(setup)
-        pure = noise.local_epsilon if self.stages == 1 else self.target_epsilon
-        return LocalAccountant(noise, pure, self.conditions)
+        if self.stages == 1:
+            return super().accountant(setup, size)
+        return EitherStage(self.randomizer(setup), self.target_epsilon, self.conditions)
 
     def local_advantage(self, num_classes: int) -> float | None:
         """Upper bound of what a message adds to an observer's probability to guess the label right.

@@ -103,9 +103,9 @@ PAYLOAD = r"payload must be an array \(\d+,\) of classes in 0..1"
 MATRIX = r"payload must be an array \(\d+, 2\) of"
 FOUND = {
     "Vectors.release": [
-        (lambda: vectors("soft", "infinite"), rf"{MATRIX} shares .*, and holds infinity or no number"),
-        (lambda: vectors("soft", "doubled"), rf"{MATRIX} shares .*, and holds a row that is none"),
-        (lambda: vectors("soft", "minus"), rf"{MATRIX} shares .*, and holds a row that is none"),
+        (lambda: vectors("soft", "infinite"), rf"{MATRIX} shares .*, but holds infinity or NaN"),
+        (lambda: vectors("soft", "doubled"), rf"{MATRIX} shares .*, but holds a row that is no distribution"),
+        (lambda: vectors("soft", "minus"), rf"{MATRIX} shares .*, but holds a row that is no distribution"),
         (lambda: vectors("soft", "wide"), rf"{MATRIX} shares .*, not float64 \(\d+, 4\)"),
         (lambda: vectors("signed", "infinite"), rf"{MATRIX} finite weights"),
         (lambda: vectors("bits", "wide"), r"payload must be an array \(\d+, 1\) of packed bits, not uint8 \(\d+, 2\)"),
@@ -127,9 +127,9 @@ FOUND = {
         (lambda: answers("model"), "LabelRelease of kind 'hard', as its configuration declares, not ModelRelease"),
     ],
     "AnswersConfig.transition": [
-        (lambda: answers("rows"), f"{ROWS}and one is none"),
-        (lambda: answers("negative rows"), f"{ROWS}and one is none"),
-        (lambda: answers("nan rows"), f"{ROWS}and one is none"),
+        (lambda: answers("rows"), f"{ROWS}but gave a row that is no distribution"),
+        (lambda: answers("negative rows"), f"{ROWS}but gave a row that is no distribution"),
+        (lambda: answers("nan rows"), f"{ROWS}but gave a row that is no distribution"),
         (lambda: answers("wide rows"), rf"{ROWS}not float64 \(2, 4\)"),
         (lambda: answers("list of rows"), f"{ROWS}not list"),
     ],

@@ -7,12 +7,13 @@ from tests.conftest import ROOT
 # fmt: off
 PURPOSES = {
     "audit-coin", "audit-noise", "audit-rehearsal", "availability", "availability-join", "availability-leave",
-    "bag-leave", "bag-noise", "bag-shares", "bags", "clusters", "curator-labels", "curator-noise", "dp-sgd", "flip",
+    "bag-leave", "bag-noise", "bag-shares", "bags", "cluster-noise", "clusters", "curator-labels", "curator-noise",
+    "dp-sgd", "flip",
     "half", "histogram choice", "histogram net", "histogram {}", "holdout", "keep", "key[0]", "labels held back",
     "latency-{}", "law", "learner", "models-groups", "models-high", "models-own", "models-parts", "models-{}-{}",
     "overlay", "pate-noise", "pate-shards", "peer", "plot-bootstrap", "population", "private score",
     "private-density", "private-histogram", "private-histogram-labelled", "protocol/peers", "protocol/{}",
-    "purpose", "rehearsal", "role-{}",
+    "purpose", "rehearsal", "resample", "role-{}",
     "second", "shuffle", "start", "view", "view-slot", "walk-{}",
 }
 # fmt: on

@@ -335,7 +335,7 @@ def test_keys_without_a_meaning_are_refused_in_one_line(key, value, line):
         ({"groups": [[0], [7]]}, "groups: feature 7 does not exist"),
         ({"target": 5}, "mechanism.target = 5: must be an organisation, 0 to 4"),
         ({"kind": "hypothesis_transfer", "source": 9}, "mechanism.source = 9: must be an organisation, 0 to 4"),
-        ({"combiner": "stacked", "low_share": 1e-6}, "mechanism.low_share = 1e-06: leaves one of two models none"),
+        ({"combiner": "stacked", "low_share": 1e-6}, "mechanism.low_share = 1e-06: leaves a model without any of the"),
     ],
 )
 def test_what_does_not_fit_the_organisations_is_refused(mechanism, line):

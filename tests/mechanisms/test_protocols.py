@@ -151,6 +151,18 @@ def test_a_target_is_that_of_the_noise(folder, epsilon):
     assert row["submissions"] == 200
 
 
+@pytest.mark.parametrize(
+    "surroundings",
+    [{"network": {"overlay": {"kind": "regular", "degree": 4}}}, {"adversaries": {"free_riders": {"share": 0.2}}}],
+)
+def test_the_target_of_a_protocol_is_met_where_something_fails(surroundings):
+    mechanism = {"kind": "pushed_labels", "target_epsilon": 1.0}
+    row = p2p_sim.run(p2p_sim.Scenario.from_tree({**TREE, **surroundings, "mechanism": mechanism})).row
+    assert 0.0 < row["epsilon_upper"] <= row["epsilon_local"] <= 1.0
+    with pytest.raises(p2p_sim.InputError, match="can be met only if"):  # the learner's ε is another matter
+        p2p_sim.Scenario.from_tree({**TREE, **surroundings, "mechanism": {"target_epsilon": 1.0}})
+
+
 def test_a_protocol_without_submissions_has_a_row_without_a_learner(folder):
     row = p2p_sim.run(mine(folder, "me.send(me.random_peer(), me.noisy_label)")).row
     assert row["submissions"] == 0

@@ -188,6 +188,18 @@ def test_two_users_may_all_go_second():
         assert np.all(release.payload < 4)
 
 
+def test_the_accountant_of_two_stages_holds_for_every_prior():
+    """Under this common prior a message is constant, under a prior of the second stage it is not (the control)."""
+    setup = Setup(np.array([100]), 3, 1e-5)
+    mechanism = RRWithPriorConfig(target_epsilon=1.0, prior=(0.98, 0.01, 0.01)).deployed(setup)
+    noise, pair = mechanism.randomizer(setup), np.array([True, True, False])
+    for epsilon in (0.0, 0.5, 0.9, 1.0, 2.0):
+        laws = [noise.transition_among(among) for among in (*noise.likeliest(np.array(priors(3))), pair)]
+        stated = mechanism.accountant(setup, 100).delta(epsilon).upper
+        assert max(law_delta(law, epsilon) for law in laws) <= stated + 1e-15
+    assert noise.alone(0.5).upper == 0.0 < law_delta(noise.transition_among(pair), 0.5)
+
+
 # -- in a scenario ---------------------------------------------------------------------------------------------------
 
 
