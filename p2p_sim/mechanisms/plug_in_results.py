@@ -92,6 +92,7 @@ def check_accountant(method: str, model: Any) -> None:
     name = type(model).__name__
     require(method, isinstance(model, Hashable), f"{name} must have a hash, as a frozen dataclass has")
     require(method, not (wrong := misfit(type(model), Accountant)), f"{name}.{wrong}")
+    # δ(1) must be a bracket of two probabilities
     bracket: Any = model.delta(1.0)
     require(method, isinstance(bracket, Bracket), f"delta must give a Bracket, not {type(bracket).__name__}")
     require(
