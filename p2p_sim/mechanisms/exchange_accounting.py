@@ -241,6 +241,7 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
         return None, None
     if not isinstance(cluster.law, Uniform) or alpha is None:
         return None, NoiseAlone(noise, "it is not known what the members fetched").epsilon(delta)
+    # each of `count` colluders reveals her own label and those she fetched, one per draw
     sources, count = cluster.sources, cluster.members
     revealed = cluster.revealed + (1 + cluster.draws) * count
     meets = 1.0 - (1.0 - 1.0 / sources) ** (cluster.draws * count)

@@ -151,6 +151,7 @@ class OrganisationsConfig(MechanismBase, Extended):
         for key, value in self.named.items():
             if value is not None and value >= len(setup.sizes):
                 raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(setup.sizes) - 1}")
+        # a source does not learn, so that a source alone leaves no learner
         senders, learners = self.roles(len(setup.sizes))
         if not learners:
             raise InputError(f"mechanism.kind = {self.kind!r}: needs an organisation besides the source")

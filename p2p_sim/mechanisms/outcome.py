@@ -203,6 +203,7 @@ class Outcome:
         Args:
             parts: all have labels, or all have tallies and counts of true labels. overlay: of the whole run.
         """
+        # what every part recorded, in the order of the shards
         traffic = [part.traffic for part in parts if part.traffic is not None]
         realised = tuple(shard for part in parts for shard in part.realised or ())
         times = [part.arrival_s for part in parts if part.arrival_s is not None]
@@ -216,6 +217,7 @@ class Outcome:
         )
         if not tallies:
             return whole
+        # a run of sums also has arrival times and counts of true labels
         arrivals = Arrivals()
         for part in parts:
             arrivals.add(part.arrivals or Arrivals())
