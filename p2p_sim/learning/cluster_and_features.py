@@ -68,9 +68,9 @@ class _Evidence:
     def part(self, chosen: NDArray[np.bool_]) -> "_Evidence":
         """The evidence of the released labels that are chosen (m,)."""
         release, law = self.received.release, self.law
-        law = replace(law, group=None if law.group is None else law.group[chosen])
         fewer = LabelRelease(release.user[chosen], release.payload[chosen], release.kind)
-        return _Evidence.of(replace(self.received, release=fewer), law)
+        groups = None if law.group is None else law.group[chosen]
+        return _Evidence.of(replace(self.received, release=fewer), replace(law, group=groups))
 
     @property
     def users(self) -> NDArray[np.intp]:
@@ -80,12 +80,16 @@ class _Evidence:
         return np.flatnonzero(np.repeat(self.count > 0, np.diff(self.received.cluster_offsets)))
 
     def factors(self, predicted: Floats, strength: float) -> Floats:
-        """Factors (C, K) that move predictions (n, K) to each cluster's smoothed shares; `strength` is the number s."""
+        """Factors (n, K) of the users' predictions (n, K), which give each cluster its smoothed class shares.
+
+        strength: s, the number of labels as which the cluster's mean prediction counts; infinite: all factors are 1.
+        """
+        if math.isinf(strength):
+            return np.ones(predicted.shape)
         offsets, count = self.received.cluster_offsets, self.count[:, None]
         means = np.add.reduceat(predicted, offsets[:-1]) / np.diff(offsets)[:, None]
-        if math.isinf(strength):
-            return np.ones(means.shape)
-        return ratios(predicted, offsets, (count * self.shares + strength * means) / (count + strength))
+        smoothed = (count * self.shares + strength * means) / (count + strength)
+        return np.repeat(ratios(predicted, offsets, smoothed), np.diff(offsets), axis=0)
 
 
 class ClusterAndFeaturesConfig(Learner):
@@ -113,7 +117,7 @@ class ClusterAndFeaturesConfig(Learner):
         penalty = self._penalty(whole)
         model = self._model(whole, penalty)
         factors = whole.factors(model.probabilities(received.features), self._strength(whole, penalty))
-        return _Moved(model, received.features, np.repeat(factors, np.diff(received.cluster_offsets), axis=0))
+        return _Moved(model, received.features, factors)
 
     def _penalty(self, whole: _Evidence) -> float:
         """The penalty with which half of the clusters predict the other half's labels best; of ties the largest."""
@@ -133,11 +137,9 @@ class ClusterAndFeaturesConfig(Learner):
         first = np.arange(len(whole.received.release)) % 2 == 0
         learned, held = whole.part(first), whole.part(~first)
         predicted = self._model(learned, penalty).probabilities(whole.received.features)
-        sizes = np.diff(whole.received.cluster_offsets)
 
         def loss(strength: float) -> float:
-            factors = np.repeat(learned.factors(predicted, strength), sizes, axis=0)
-            return held.observed.loss(_scaled(predicted, factors)[held.users])[0]
+            return held.observed.loss(_scaled(predicted, learned.factors(predicted, strength))[held.users])[0]
 
         return min(STRENGTHS[::-1], key=loss)
 

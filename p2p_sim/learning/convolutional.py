@@ -70,8 +70,8 @@ class ConvolutionalConfig(Learner):
             self.architecture, image_shape(features.shape[1]), bits, epochs=self.epochs, batch=self.batch,
             learning_rate=self.learning_rate, seed=self.seed or 0, threads=self.threads, device=self._device(),
         )  # fmt: skip
-        images = np.ascontiguousarray(features, dtype=np.float32)
-        return _Trained(Training(settings, images, weights.astype(np.float32)).run(), settings)
+        images, targets = np.ascontiguousarray(features, dtype=np.float32), weights.astype(np.float32)
+        return _Trained(Training(settings, images, targets).run(), settings)
 
     def _device(self) -> str:
         import torch

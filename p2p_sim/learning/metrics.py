@@ -192,8 +192,7 @@ def population_heterogeneity(population: People) -> Heterogeneity:
         return Heterogeneity(heterogeneity(law.mass, law.label_distribution, law.cluster), "exact")
     people = cast(Population, population)
     if law is not None and people.point is not None:
-        users = np.full(people.num_users, 1.0 / people.num_users)
-        cluster = np.repeat(np.arange(len(sizes)), sizes)
+        users, cluster = np.full(people.num_users, 1.0 / people.num_users), np.repeat(np.arange(len(sizes)), sizes)
         phi = heterogeneity(users, law.label_distribution[people.point], cluster)
         return Heterogeneity(phi, "exact for the users at hand")
     estimate = heterogeneity_upper_estimate(people.labels, people.cluster_offsets, people.num_classes)
@@ -211,8 +210,7 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
     """
     if not kinds:
         return {}
-    mass = predicted.mass
-    whole = mass.sum()
+    mass, whole = predicted.mass, predicted.mass.sum()
     # the mass of the classes that each predictor does not predict
     classes = np.arange(predicted.population.num_classes)
     wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in predicted.probabilities]
@@ -220,15 +218,10 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
     for kind in kinds:
         names, (share, *errors) = _summed(predicted.population, kind, [mass, *wrong])
         for index, name in enumerate(names):
-            group = Group(kind, name)
-            row |= {
-                group.column(SHARE): float(share[index] / whole),
-                group.column(ERROR): None,
-                group.column(REFERENCE): None,
-            }
-            if share[index] > 0.0:
-                rates = [float(error[index] / share[index]) for error in errors]
-                row |= {group.column(figure): rate for figure, rate in zip((ERROR, REFERENCE), rates, strict=False)}
+            rates = [float(error[index] / share[index]) for error in errors] if share[index] > 0.0 else []
+            figures = (float(share[index] / whole), *rates, None, None)  # None for each missing rate
+            columns = map(Group(kind, name).column, (SHARE, ERROR, REFERENCE))
+            row |= dict(zip(columns, figures, strict=False))
     return row
 
 

@@ -66,13 +66,12 @@ def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
 
     # a convolution of width 5 takes 4 pixels off each side, and pooling halves what remains; twice
     pooled_side = ((side - 4) // 2 - 4) // 2
-    layers = [
+    return nn.Sequential(
         nn.Conv2d(channels, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(16, 32, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
         nn.Dropout(0.5), nn.Linear(32 * pooled_side**2, 128), nn.ReLU(),
         nn.Dropout(0.5), nn.Linear(128, num_classes),
-    ]  # fmt: skip
-    return nn.Sequential(*layers)
+    )  # fmt: skip
 
 
 def _resnet18(channels: int, num_classes: int) -> "nn.Module":
@@ -198,8 +197,7 @@ class Training:
         partial = self.path.with_suffix(f".{os.getpid()}.partial")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            states = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
-            torch.save(states, partial)
+            torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, partial)
             partial.replace(self.path)
         except OSError as error:
             raise InputError(f"{CHECKPOINTS} = {self.path.parent}: cannot be written ({error.strerror})") from None

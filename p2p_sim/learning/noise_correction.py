@@ -27,8 +27,7 @@ class UnbiasedLearner(Learner):
         """
         if received.release.kind == "signed":
             return self.fit(received.rows, received.weights)
-        labels = received.release.payload.astype(np.int64)
-        return self.fit(received.rows, received.law(self.kind).weights(labels))
+        return self.fit(received.rows, received.law(self.kind).weights(received.release.payload.astype(np.int64)))
 
 
 class BackwardCorrectionConfig(UnbiasedLearner, WeightedLogisticConfig):
@@ -164,18 +163,19 @@ class LabelProportionsConfig(WeightedLogisticConfig):
 
     def learn(self, received: Received) -> Predictor:
         """The predictor learned from a release of soft labels, the same for all users of a bag."""
-        fitting = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
-        return fitting.fitted(bags_of(received), received.num_classes)
+        likelihood = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
+        return likelihood.fitted(bags_of(received), received.num_classes)
 
 
 def bags_of(received: Received) -> Observed:
     """The observations of a release of soft labels: of each bag and class, the share times the number of users."""
     labelled = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
     shares, bag, users = np.unique(labelled, axis=0, return_inverse=True, return_counts=True)
-    classes = received.num_classes
-    order = np.argsort(bag.ravel(), kind="stable")
-    starts = (np.cumsum(users) - users).astype(np.int64)
-    counts = (shares[:, 1:] * users[:, None]).ravel()
-    every = np.repeat(np.arange(len(users)), classes)
-    pure = np.tile(np.eye(classes), (len(users), 1))
-    return Observed(received.rows[order], starts, every.astype(np.int64), pure, counts.astype(np.float64))
+    classes, bags = received.num_classes, len(users)
+    return Observed(
+        features=received.rows[np.argsort(bag.ravel(), kind="stable")],
+        starts=(np.cumsum(users) - users).astype(np.int64),
+        bag=np.repeat(np.arange(bags), classes).astype(np.int64),
+        likelihood=np.tile(np.eye(classes), (bags, 1)),  # each observation is of a true label
+        count=(shares[:, 1:] * users[:, None]).ravel().astype(np.float64),
+    )

@@ -136,8 +136,9 @@ def _of_users(
         _Bound(float(w.mean()) + side * drift.value, w.var() / max(m - 1, 1) + drift.variance).moved(side * quantile)
         for w, side in ((low, -1.0), (high, 1.0))
     )
-    basis = "own labels: bounds, normal intervals"
-    return _estimate(lower, upper, value=None, labels=m, confidence=confidence, basis=basis)
+    return _estimate(
+        lower, upper, value=None, labels=m, confidence=confidence, basis="own labels: bounds, normal intervals"
+    )
 
 
 def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -185,14 +186,11 @@ class _Shares:
     def frechet(self, side: float) -> _Bound:
         """The Fréchet bound minus (side -1) or plus (1) its largest bias, 0 for clusters with one prediction."""
         p, q, w = self.true, self.predicted, self.weight
-        value = 1.0 - 0.5 * np.abs(p - q).sum(axis=1) if side > 0 else np.maximum((p + q - 1.0).max(axis=1), 0.0)
-        spread = p.shape[1] / 4.0 * self.variance.sum(axis=1)
-        constant = self.constant
-        value = np.where(constant, (p * q).sum(axis=1), value)
-        spread = np.where(constant, (self.variance * q).sum(axis=1), spread)
-        value = np.where(self.released, value, 0.5 + 0.5 * side)
-        spread = np.where(self.released, spread, 0.0)
-        mixed = self.released & ~constant
+        bound = 1.0 - 0.5 * np.abs(p - q).sum(axis=1) if side > 0 else np.maximum((p + q - 1.0).max(axis=1), 0.0)
+        cases = [~self.released, self.constant]
+        value = np.select(cases, [0.5 + 0.5 * side, (p * q).sum(axis=1)], bound)
+        spread = np.select(cases, [0.0, (self.variance * q).sum(axis=1)], p.shape[1] / 4.0 * self.variance.sum(axis=1))
+        mixed = self.released & ~self.constant
         bias = float(np.sqrt(w[mixed].sum() * max(float(w[mixed] @ spread[mixed]), 0.0)))
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 

@@ -157,8 +157,7 @@ def value_floor(people: People, law: ValueLaw | None) -> float | None:
         return None
     finite = people.law
     numbers = cluster_means(finite.mass, finite.label_distribution @ law.means, finite.cluster)
-    reached = affine(finite.points, numbers, finite.mass)
-    (risk,), best, _ = squared_risks(people, finite, [reached])
+    (risk,), best, _ = squared_risks(people, finite, [affine(finite.points, numbers, finite.mass)])
     return max(0.0, risk - best)
 
 

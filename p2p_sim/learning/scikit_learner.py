@@ -119,14 +119,14 @@ class BoostedTreesConfig(UnbiasedLearner):
         if len(features) < 2:  # too few rows for scikit-learn's histograms
             return constant_predictor(np.zeros(0, np.int64), weights.shape[1])
         targets = weights if weights.shape[1] > 2 else weights[:, 1:]
-        models = tuple(
+        models = (
             HistGradientBoostingRegressor(
                 max_iter=self.trees, learning_rate=self.learning_rate, max_leaf_nodes=self.leaves,
                 min_samples_leaf=self.users_in_leaf, early_stopping=False, random_state=0,
             ).fit(features, target)
             for target in targets.T
         )  # fmt: skip
-        return _Regressed(models)
+        return _Regressed(tuple(models))
 
 
 @dataclass(frozen=True)

@@ -47,13 +47,12 @@ def gains(rows: pd.DataFrame) -> list[Gain]:
     """
     by_model = list[Gain]()
     for model in MODELS:
-        if not (numbers := _numbers(rows, MAJORITY, f"{model.prefix}error_rate")):
-            continue
-        majority, errors = numbers
-        if "bayes_error_rate" in rows and (rows["bayes_error_rate"].astype(float) >= majority - 1e-12).any():
-            return []
-        accuracy = 1.0 - float(errors.mean())
-        by_model.append(Gain(model, accuracy, 1.0 - float(majority.mean()), mean_interval(majority - errors)))
+        if numbers := _numbers(rows, MAJORITY, f"{model.prefix}error_rate"):
+            majority, errors = numbers
+            if "bayes_error_rate" in rows and (rows["bayes_error_rate"].astype(float) >= majority - 1e-12).any():
+                return []
+            accuracies = 1.0 - float(errors.mean()), 1.0 - float(majority.mean())
+            by_model.append(Gain(model, *accuracies, mean_interval(majority - errors)))
     return by_model
 
 
@@ -85,19 +84,18 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
     """Warnings about models with a larger excess risk than the best constant, where no model can beat the majority."""
     lines = []
     for model in MODELS:
-        numbers = _numbers(rows, f"{model.prefix}error_rate", MAJORITY, f"{model.prefix}excess_risk", CONSTANT_RISK)
-        if not numbers:
-            continue
-        errors, majority, excess, constant = numbers
-        # not clearly more accurate, and on average riskier: differences of the same replicates
-        less = mean_interval(excess - constant)
-        if mean_interval(majority - errors).above_zero or not less.value > 0:
-            continue
-        lines.append(
-            f"{model.name} has accuracy {1.0 - errors.mean():.4f}, not clearly above the {1.0 - majority.mean():.4f} "
-            f"of always saying the majority class, and nothing can be; the best constant has the smaller excess risk, "
-            f"{constant.mean():.4g} against {excess.mean():.4g} (difference {less})"
-        )
+        names = f"{model.prefix}error_rate", MAJORITY, f"{model.prefix}excess_risk", CONSTANT_RISK
+        if numbers := _numbers(rows, *names):
+            errors, majority, excess, constant = numbers
+            # not clearly more accurate, and on average riskier: differences of the same replicates
+            riskier = mean_interval(excess - constant)
+            if riskier.value > 0 and not mean_interval(majority - errors).above_zero:
+                lines.append(
+                    f"{model.name} has accuracy {1.0 - errors.mean():.4f}, not clearly above the "
+                    f"{1.0 - majority.mean():.4f} of always saying the majority class, and nothing can be; the best "
+                    f"constant has the smaller excess risk, {constant.mean():.4g} against {excess.mean():.4g} "
+                    f"(difference {riskier})"
+                )
     return lines
 
 

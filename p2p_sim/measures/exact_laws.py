@@ -124,8 +124,7 @@ class ProductLaw:
                 (np.outer(positive, above) + np.outer(negative, below)).ravel(),
                 (np.outer(positive, below) + np.outer(negative, above)).ravel(),
             )
-        wrong = np.where(predicted == 1, negative, positive)
-        return 2.0 * self.amplitude * math.fsum(wrong)
+        return 2.0 * self.amplitude * math.fsum(np.where(predicted == 1, negative, positive))
 
 
 def box_centres(edges: Floats, dimension: int) -> Floats:

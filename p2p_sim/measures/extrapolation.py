@@ -5,11 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from p2p_sim.measures.intervals import Estimate
-
-Floats = NDArray[np.float64]
+from p2p_sim.measures.intervals import Estimate, Floats
 
 
 def predict(
@@ -154,8 +152,7 @@ class GridLaw:
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
         """The distribution of the sum of two independent times, such as those of two messages one after the other."""
-        whole = np.convolve(self.mass, earlier.mass)
-        cells = len(self.mass)
+        whole, cells = np.convolve(self.mass, earlier.mass), len(self.mass)
         whole[cells - 1] = whole[cells - 1 :].sum()
         return GridLaw(self.step_s, whole[:cells])
 

@@ -103,16 +103,14 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
     opposite at the two points.
     """
     phi, count = min(heterogeneity, 1.0), REHEARSED // classes
-    half = phi / 2.0
     cluster = rng.dirichlet(np.full(classes, 2.0 / classes), size=count)
-    rows = np.arange(count)
-    first = cluster.argmax(axis=1)
+    rows, first = np.arange(count), cluster.argmax(axis=1)
     second = (first + rng.integers(1, classes, size=count)) % classes
     pair = np.zeros_like(cluster)
     pair[rows, first] = pair[rows, second] = 0.5
     cluster = (1.0 - phi) * cluster + phi * pair  # both labels have a probability of at least φ/2
     shift = np.zeros_like(cluster)
-    shift[rows, first], shift[rows, second] = half, -half
+    shift[rows, first], shift[rows, second] = phi / 2.0, -phi / 2.0
     points = np.maximum(np.stack([cluster + shift, cluster - shift]), 0.0)
     return cluster, points / points.sum(axis=2, keepdims=True)
 

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from p2p_sim.measures.intervals import Estimate
+from p2p_sim.measures.intervals import Estimate, Floats
 
-Floats = NDArray[np.float64]
 RESAMPLES = 400
 """Number of bootstrap samples of the replicates for the 95% interval of a fitted constant."""
 VARIES = 1.1

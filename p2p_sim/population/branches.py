@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from p2p_sim.base import InputError, Streams, shortened
 from p2p_sim.population.data_files import State, find_file, read_bytes, state
 from p2p_sim.population.digits_and_adult import RandomSplit
-from p2p_sim.population.population import Examples, Sample, Source
+from p2p_sim.population.population import Examples, Floats, Sample, Source
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 CENTRE = (54, 0.7, 3, 132, 240, 0.15, 0.6, 145, 0.4, 1, 1.7, 0.7, 4.7)
@@ -41,8 +40,7 @@ class HeartConfig(RandomSplit):
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
         """Splits the rows of all hospitals at random into users (patients) and holdout."""
-        hospitals = [read_hospital(path, state(path)) for path in self.files(places)]
-        return self.split(_together(hospitals), 2, streams)
+        return self.split(_together([read_hospital(path, state(path)) for path in self.files(places)]), 2, streams)
 
 
 @lru_cache(maxsize=8)
@@ -69,7 +67,6 @@ def read_hospital(path: Path, state: State) -> Examples:
     return Examples(features, (table[:, 13] > 0).astype(np.uint8))
 
 
-Floats = NDArray[np.float64]
 SHIFT = 0.3
 """Standard deviation of a branch's mean of each feature, around the main organisation's mean."""
 

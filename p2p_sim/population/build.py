@@ -45,9 +45,9 @@ def check_sample(method: str, sample: Any) -> None:
         raise InputError(f"{method}must hold rows out, or give the law, by which errors are measured")
     if sample.law is not None:
         _check_law(f"{method}law: ", sample.law, columns, int(classes))
-        point = sample.point
-        placed = is_array(point, "iu", (users,)) and point.min() >= 0 and point.max() < len(sample.law.mass)
-        require(method, placed, f"point must be integers ({users},) in 0..{len(sample.law.mass) - 1}, with a law")
+        point, points = sample.point, len(sample.law.mass)
+        placed = is_array(point, "iu", (users,)) and point.min() >= 0 and point.max() < points
+        require(method, placed, f"point must be integers ({users},) in 0..{points - 1}, with a law")
     if sample.values is not None:
         grid = np.asarray(sample.values)
         right = is_array(grid, "iuf", (int(classes),)) and np.isfinite(grid).all() and (np.diff(grid) > 0).all()
@@ -61,8 +61,7 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
     """
     require(method, isinstance(rows, Examples), f"must be Examples, not {type(rows).__name__}")
     features, labels = rows.features, rows.labels
-    matrix = isinstance(features, np.ndarray) and features.dtype.kind == "f" and features.ndim == 2
-    require(method, matrix, "features must be floating-point numbers (n, d)")
+    require(method, is_array(features, "f", (None, None)), "features must be floating-point numbers (n, d)")
     require(method, bool(np.isfinite(features).all()), "features must be finite")
     count = len(features)
     right = is_array(labels, "u", (count,)) and labels.dtype == np.uint8
@@ -162,8 +161,9 @@ def build_population(
         values=sample.values,
         line_law=sample.line_law,
     )
-    columns = [kind for kind in groups if kind not in (CLASS, CLUSTER_SIZE)]
-    groupings = {column: source.grouping(column, places, streams) for column in columns}
+    groupings = {
+        column: source.grouping(column, places, streams) for column in groups if column not in (CLASS, CLUSTER_SIZE)
+    }
     if CLUSTER_SIZE in groups:
         groupings[CLUSTER_SIZE] = by_size(people.cluster_sizes, _measured_clusters(people, own))
     return replace(people, groupings=groupings) if groupings else people

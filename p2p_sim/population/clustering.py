@@ -37,9 +37,8 @@ class _Merging(Clustering):
 
     def shortfall(self, clusters: int) -> str:
         """A clause on merging if merging has left fewer clusters than asked for; else empty."""
-        if clusters >= self.count:
-            return ""
-        return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
+        reason = f"those of fewer than min_size = {self.min_size:,} users are merged"
+        return f"{self.count:,} asked for; {reason}" if clusters < self.count else ""
 
 
 def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], min_size: int) -> Clusters:
@@ -143,9 +142,8 @@ class BalancedClusters(Clustering):
 
     def shortfall(self, clusters: int) -> str:
         """A clause on `min_size` if that allows fewer clusters than asked for; else empty."""
-        if clusters >= self.count:
-            return ""
-        return f"{self.count:,} asked for; there are too few users for so many of min_size = {self.min_size:,}"
+        reason = f"there are too few users for so many of min_size = {self.min_size:,}"
+        return f"{self.count:,} asked for; {reason}" if clusters < self.count else ""
 
 
 def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: NDArray[np.int64]) -> Clusters:
@@ -200,8 +198,7 @@ def density_clusters(users: Examples, min_size: int) -> Clusters:
     """Returns the dense region that HDBSCAN finds for each user (n,), numbered from 0; -1 for users in none."""
     from sklearn.cluster import HDBSCAN
 
-    labels = HDBSCAN(min_cluster_size=min_size, copy=True).fit_predict(users.features)
-    return np.asarray(labels, dtype=np.int64)
+    return np.asarray(HDBSCAN(min_cluster_size=min_size, copy=True).fit_predict(users.features), dtype=np.int64)
 
 
 class GivenClusters(Clustering):
@@ -225,9 +222,10 @@ class GivenClusters(Clustering):
 
     def check_sizes(self, sizes: NDArray[np.int64]) -> None:
         """Raise InputError if a cluster has fewer users than `min_size`; sizes: (C,) users in each cluster."""
-        smallest = int(sizes.min())
-        if smallest < self.min_size:
-            raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")
+        if sizes.min() < self.min_size:
+            raise InputError(
+                f"clusters.min_size = {self.min_size}: the population has a cluster of {sizes.min()} users"
+            )
 
 
 class RandomClusters(Clustering):

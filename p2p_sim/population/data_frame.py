@@ -48,8 +48,8 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     proposed = look_at(path, label, stated)
     if "features" not in keys and proposed.lost:
         warnings.warn(f"table: {proposed.loss(label)}; features=[...] states which are used", UserWarning, stacklevel=2)
-    merged = {**proposed.keys, **keys}
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in merged.items()}
+    chosen = proposed.keys | keys
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items()}
     try:
         return TableConfig.model_validate({"path": name, "label": label, **plain})
     except ValidationError as error:

@@ -129,12 +129,11 @@ def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) ->
     if not read:
         return Checked(file, path)
     try:
-        version = file.version(path)
-        size = 0 if version else len(read_bytes(path))
+        if (version := file.version(path)) is not None:
+            return Checked(file, path, version)
+        size = len(read_bytes(path))
     except InputError as error:
         return Checked(file, path, fault=str(error).removeprefix(f"{path}: "))
-    if version is not None:
-        return Checked(file, path, version)
     difference = "other content" if size == file.bytes else f"{size:,} bytes of other content"
     return Checked(file, path, fault=f"{difference} than published ({file.bytes:,} bytes, not compressed)")
 

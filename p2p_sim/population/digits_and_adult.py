@@ -99,8 +99,9 @@ class RandomSplit(Extended, Source):
                 "at least 1 and all but 2 are allowed"
             )
         if self.users is not None and self.users > count - held:
-            available = f"{count - held} of {count} rows are not held out to test on"
-            raise InputError(f"population.users = {self.users}: {available}")
+            raise InputError(
+                f"population.users = {self.users}: {count - held} of {count} rows are not held out to test on"
+            )
         return order[held:][: self.users], order[:held]
 
     def split(self, rows: Examples, num_classes: int, streams: Streams) -> Sample:

@@ -108,8 +108,8 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     for style in conventions(pd.Series([text for text in texts if text is not None], dtype=object)):
         decimal = f"population.decimal = {quoted(style.decimal)}" if style.decimal != "." else ""
         thousands = f"population.thousands = {quoted(style.thousands)}" if style.thousands else ""
-        cells = count(len(texts), "cell")
-        return f"{' with '.join(filter(None, (decimal, thousands)))} reads all {cells} of this column as numbers"
+        keys = " with ".join(filter(None, (decimal, thousands)))
+        return f"{keys} reads all {count(len(texts), 'cell')} of this column as numbers"
     # a few words among numbers are likely missing values; many different texts are categories, too many are names
     different, wordy = len(set(texts)), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:

@@ -184,8 +184,10 @@ def load_images(
         chosen, tested = np.isin(numbers, classes), np.isin(test_numbers, classes)
         train, numbers, test, test_numbers = train[chosen], numbers[chosen], test[tested], test_numbers[tested]
     if not min(len(numbers), len(test_numbers)):
-        used = f"{len(numbers)} training and {len(test_numbers)} test images are used"
-        raise InputError(f"{paths[0].parent}: {used}; at least one of each is needed")
+        raise InputError(
+            f"{paths[0].parent}: {len(numbers)} training and {len(test_numbers)} test images are used; at least one of "
+            "each is needed"
+        )
     flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
     public = flat[0]
     if public_rows is not None:

@@ -78,10 +78,6 @@ class DiabetesConfig(RandomSplit):
         return self
 
     @property
-    def known_classes(self) -> int | None:
-        return self.grid
-
-    @property
     def known_values(self) -> tuple[float, ...]:
         return even_grid(self.low, self.high, self.grid)
 

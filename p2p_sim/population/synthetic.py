@@ -108,11 +108,9 @@ class SyntheticConfig(Source):
         level = _spread(clusters)[cluster]
         side = np.tile(np.repeat([1.0, -1.0], points // 2), clusters)
         within = np.tile(_spread(points // 2), 2 * clusters)
-        means = np.linspace(self.positive_low, self.positive_high, clusters)
-        if self.positive == "random":
-            means = streams.generator("law").uniform(self.positive_low, self.positive_high, clusters)
-        middle = means[cluster]
-        positive = middle + side * self.heterogeneity / 2
+        spread = np.linspace if self.positive == "even" else streams.generator("law").uniform
+        means = spread(self.positive_low, self.positive_high, clusters)
+        positive = means[cluster] + side * self.heterogeneity / 2
         return FiniteLaw(
             np.stack([level, side, within], axis=1),
             np.full(clusters * points, 1.0 / (clusters * points)),

@@ -7,6 +7,7 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -97,12 +98,9 @@ class ColumnTable:
         """The location and text of a column's cell, for messages; `row` counts from 0 below the header."""
         values = self.columns[name]
         if suffix_of(self.path) in TEXTS:
-            number = row if self.layout.header is False else row + 1
-            try:
-                with opened(self.path, self.layout.encoding) as file:
-                    record = next(islice(records(file, self.layout.separator), number, None), None)
-            except (OSError, EOFError, csv.Error):
-                record = None
+            number, record = row if self.layout.header is False else row + 1, None
+            with suppress(OSError, EOFError, csv.Error), opened(self.path, self.layout.encoding) as file:
+                record = next(islice(records(file, self.layout.separator), number, None), None)
             if record is not None:
                 position = list(self.columns).index(name)
                 text = record.cells[position] if position < len(record.cells) else ""
@@ -280,8 +278,8 @@ def _checked(path: Path, layout: Layout) -> int:
         file.seek(0)  # a line is blank, or has too many or too few cells: a slower search finds it
         for line, record in records(file, layout.separator):
             if len(record) != len(first):
-                names = layout.header is not False and len(record) > len(first)
-                unit = "names; every column needs one" if names else "cells"
+                unnamed = layout.header is not False and len(record) > len(first)
+                unit = "names; every column needs one" if unnamed else "cells"
                 raise InputError(f"{path}, line {line}: {len(record)} cells, but line {begin} has {len(first)} {unit}")
     return len(first)
 

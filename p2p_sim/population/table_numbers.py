@@ -128,8 +128,10 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
     for name, cells in columns.items():
         if not conventions(cells):
             contrary = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
-            difference = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {contrary!r}"
-            raise InputError(f"{path}: {difference}; write them alike")
+            raise InputError(
+                f"{path}: column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {contrary!r}; write "
+                "them alike"
+            )
     # a notation must fit all columns: 1.234 alone fits two notations, but 1.234,5 in another column decides
     styles = conventions(*columns.values())
     points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]

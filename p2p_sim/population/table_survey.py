@@ -197,8 +197,7 @@ def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look
     if stated != PLAIN:
         return stated
     style = common_convention(path, texts, layout.separator)
-    look.keys |= {"decimal": style.decimal} if style.decimal != "." else {}
-    look.keys |= {"thousands": style.thousands} if style.thousands else {}
+    look.keys |= {key: sign for key, sign, usual in zip(style._fields, style, PLAIN, strict=True) if sign != usual}
     if style != PLAIN:
         between = f", with {style.thousands!r} between thousands" if style.thousands else ""
         look.notes.append(f"numbers are written with the decimal sign {style.decimal!r}{between}")
@@ -260,8 +259,10 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
     """
     if usual:
         examples = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
-        way_out = "name these in population.missing, or correct them"
-        return f"most cells are {usual}, {cells:,} are not ({examples}, ...): {way_out}"
+        return (
+            f"most cells are {usual}, {cells:,} are not ({examples}, ...): name these in population.missing, or "
+            "correct them"
+        )
     if len(texts) and texts.str.fullmatch(WITH_UNIT).mean() > 0.5:
         return f"numbers with a unit, such as {texts[0]!r}: write the numbers alone"
     # only 50 texts are tried as dates, since pandas is slow to guess formats

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from p2p_sim.privacy.rivals import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.clipped_rows import Floats, check_positive, clip_rows, read_examples, read_rows
@@ -170,8 +171,6 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """The scores w·x (n,) of the rows X (n, d) after clipping: above 0 for the second of `classes_`."""
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         return np.asarray(clip_rows(read_rows(self, X) / self.norm_bound) @ self.coef_[0])
 
