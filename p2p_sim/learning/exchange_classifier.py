@@ -136,7 +136,10 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
 
     def _learned(self, rows: NDArray[np.floating], labels: NDArray[np.generic]) -> Any:
-        """The fitted estimator; a constant if all submitted labels are of one class, a uniform draw without labels."""
+        """The estimator fitted to the submitted labels (m,) and their submitters' rows (m, d).
+
+        It is a constant if all labels are of one class, and a uniform draw if there are none.
+        """
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression
 

@@ -44,6 +44,11 @@ class ExchangeHistogram(HistogramClassifier):
     random_state: int = 0
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
+        """Exchange the labels (n,), 0 or 1, within the cells of the points (n, d), and count votes; returns itself.
+
+        Raises:
+            InputError: a parameter is out of its range, or no cell has `smallest_cell` rows.
+        """
         super()._fit(points, labels)
         cells = self.table_.find(self.partition_.cells(points))
         self.delta_ = default_delta(self.delta, len(points))

@@ -20,7 +20,8 @@ FIGURES = ("half_l1", "nonprivate_half_l1", "cells", "nonprivate_cells", "count_
 def density_figures(people: Population, release: DensityRelease) -> dict[str, float | None]:
     """The values of the columns `FIGURES`; None where the law is not known, or no counts are released.
 
-    The density without privacy has the same grid of cells, and in each cell the exact share of the n users.
+    people: the users. release: a density estimated from their features. Columns that begin with nonprivate_ are about a
+    density without privacy, which has the same grid of cells, and in each cell the exact share of the n users.
     """
     from p2p_sim.histograms import HistogramDensity
 
@@ -67,7 +68,7 @@ class HistogramConfig(Learner):
         return self
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor by the sums of the weights (m, K) in each cube."""
+        """The predictor by sums of the weights (m, K) over the rows of features (m, d) in each cube."""
         labels = int(labels_in(weights).sum())
         cubes = Cubes(self.side or cube_side(max(labels, 1), features.shape[1]), unit_cube=True)
         if not len(features):

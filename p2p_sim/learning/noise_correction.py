@@ -77,7 +77,10 @@ class Observed:
         return Observed(received.features[users], starts, bag.ravel(), likelihood, count.astype(np.float64))
 
     def loss(self, distribution: Floats) -> tuple[float, Floats]:
-        """-log likelihood, and its derivative (n, K), at the distributions (n, K) predicted for the users."""
+        """-log likelihood of the observations, and its derivative (n, K) by the predictions.
+
+        distribution: (n, K) class probabilities predicted for the n users of all bags.
+        """
         sizes = np.diff(np.append(self.starts, len(distribution)))
         single = len(self.starts) == len(distribution)
         mean = distribution if single else np.add.reduceat(distribution, self.starts, axis=0) / sizes[:, None]
@@ -135,7 +138,10 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
-        """The linear model that maximises the penalised likelihood of the observed labels, by L-BFGS from 0."""
+        """The linear model of K classes that maximises the penalised likelihood of the observed labels.
+
+        It is found by L-BFGS from coefficients that are 0. num_classes: K.
+        """
         from scipy.optimize import minimize
 
         objective = Objective(observed, num_classes, self.l2)

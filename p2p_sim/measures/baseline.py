@@ -76,7 +76,7 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _advice(model: _Model, gain: Mean) -> str:
-    """The end of a message about a gain that is not clearly above 0."""
+    """The end of a message about a model's gain that is not clearly above 0: advice, for few runs to run more."""
     return FEW if 1 < gain.replicates < ENOUGH else model.advice
 
 
@@ -117,6 +117,7 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
     """Numbers of scenarios: not clearly more accurate than the majority class, and with a known gain over it.
 
+    rows: result rows of several scenarios, which the column "scenario" names.
     The gain is that of the private model if it is known, else that of the model without privacy.
     """
     compared = [each[0] for _, part in rows.groupby("scenario", sort=False) if (each := gains(part))]

@@ -126,7 +126,10 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """The rows with derived columns; infinite values become NaN, except in privacy columns and axes."""
+    """Result rows with the further columns of `derived`, and infinite values NaN, except in privacy columns and axes.
+
+    axes: columns that a sweep varies, which stay as they are.
+    """
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
         if table[name].isna().all():
@@ -228,7 +231,10 @@ def differences(
 
 
 def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
-    """A column's numbers as a table with a row for each point, by axis values, and a column for each replicate."""
+    """A column's numbers as a table with a row for each point, by axis values, and a column for each replicate.
+
+    axes: columns that tell the points apart; if there are none, all rows are one point.
+    """
     keyed = rows if axes else rows.assign(_all=0)
     keys = [*axes] or ["_all"]
     order = keyed.set_index(keys).index.unique()
@@ -238,7 +244,10 @@ def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
 def _difference(
     column: str, a: pd.Series, b: pd.Series, *, values: dict[str, object] | None, paired: bool
 ) -> Difference | None:
-    """The difference between two series of values by replicate, `b` minus `a`; None without values to compare."""
+    """The difference between two series of values by replicate, `b` minus `a`; None without values to compare.
+
+    values: of the axes at the point, for the result. paired: whether to compare equal replicates, which both must have.
+    """
     a, b = a.dropna(), b.dropna()
     if paired:
         both = a.index.intersection(b.index)

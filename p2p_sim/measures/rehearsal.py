@@ -57,7 +57,10 @@ def corollary2(epsilon: float, heterogeneity: float) -> Choice:
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The choices that a rehearsal compares: uniform randomised response, all labels resampled, and splits of ε."""
+    """The choices that a rehearsal compares: uniform randomised response, all labels resampled, and splits of ε.
+
+    epsilon: ε that each choice spends in full. classes: K.
+    """
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
         tau = float(f"{threshold:.3g}")
@@ -119,6 +122,10 @@ def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int,
     """The candidate with the smallest risk in a rehearsal; each spends ε in full: 2/σ + ln(1 + (1-λ)/(λτ)) = ε.
 
     Uniform randomised response is chosen unless another candidate is better by three standard errors.
+
+    Args:
+        epsilon: ε. classes: K. cluster_size: users of a cluster. decisions: that a learner takes in a cluster.
+        heterogeneity: a guess of φ, the L1 distance between label distributions of a point and its cluster.
     """
     choices = candidates(epsilon, classes)
     risks = rehearse(choices, classes, cluster_size, decisions, heterogeneity)

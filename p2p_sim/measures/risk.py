@@ -28,7 +28,10 @@ def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> f
 
 
 def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
-    """The smallest expected 0-1 loss of any classifier under the law: 1 - E max_k p(k|x)."""
+    """The smallest expected 0-1 loss of any classifier under the law: 1 - E max_k p(k|x).
+
+    mass: (P,) probability of each point x. label_distribution: (P, K) p(k|x).
+    """
     return float(mass @ (1.0 - label_distribution.max(axis=1)))
 
 
@@ -53,6 +56,8 @@ def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float
 
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
     """Smallest expected 0-1 loss, and smallest expected log loss in nats, of predictors that ignore the features.
+
+    mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
 
     >>> constant_risks(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [0.0, 1.0]]))
     (0.5, 0.6931471805599453)

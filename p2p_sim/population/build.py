@@ -28,7 +28,7 @@ _OFF = 1e-6
 def check_sample(method: str, sample: Any) -> None:
     """Raise InputError if a plug-in's sample has types, shapes or ranges with which results would be wrong.
 
-    method: the beginning of the message.
+    method: the beginning of the message, which names the plug-in's method. sample: what the method returned.
     """
     require(method, isinstance(sample, Sample), f"must give a Sample, not {type(sample).__name__}")
     classes = sample.num_classes
@@ -57,7 +57,7 @@ def check_sample(method: str, sample: Any) -> None:
 def _check_rows(method: str, rows: Any, classes: int) -> None:
     """Raise InputError unless rows are Examples with finite features and as many labels, all below `classes`.
 
-    method: the beginning of the message.
+    method: the beginning of the message. classes: K, one more than the largest label allowed.
     """
     require(method, isinstance(rows, Examples), f"must be Examples, not {type(rows).__name__}")
     features, labels = rows.features, rows.labels
@@ -187,7 +187,11 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The users that `build_population` would draw from this source, drawn shard by shard when they are needed."""
+    """The users that `build_population` draws from this source, but with labels generated when they are asked for.
+
+    Raises:
+        InputError: a cluster has fewer users than `clusters.min_size`.
+    """
     people = source.drawn(streams)
     clusters.check_sizes(people.cluster_sizes)
     return people

@@ -114,7 +114,7 @@ def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list
     """Compares every file of a data set with its published checksums, one result for each file.
 
     Args:
-        places: directories in which files are looked for; the first match wins.
+        dataset: the data set. places: directories in which files are looked for; the first match wins.
         read: whether to compare the checksums; if not, the check is only whether the files exist.
     """
     return [_checked(dataset.kind, file, places, read) for file in dataset.files]
@@ -148,6 +148,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
     A file is kept only if it has the checksum of a known version.
 
     Args:
+        dataset: the data set.
         directory: of data files; the new files go to its subfolder with the name of the data set's kind.
 
     Raises:
@@ -190,13 +191,13 @@ def _pooch() -> Any:
 
 
 def _retrieved(pooch: Any, address: str, scratch: Path) -> Path:
-    """Downloads the file at an address into the folder `scratch`, and returns its path."""
+    """Downloads the file at an address into the folder `scratch`, by the module `pooch`, and returns its path."""
     with _reachable(address):
         return Path(pooch.retrieve(address, known_hash=None, fname=address.rsplit("/", 1)[-1], path=scratch))
 
 
 def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
-    """Extracts one file from an archive into the folder `scratch`, and returns its path."""
+    """Extracts one file from the tar archive at a path into the folder `scratch`, and returns the file's path."""
     with _reachable(archive.name), tarfile.open(archive) as members:
         content = members.extractfile(str(file.fetch))
         if content is None:

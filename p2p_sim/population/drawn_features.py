@@ -74,7 +74,7 @@ class CircleConfig(Source):
         return 1.0 - float(quad(density, max(-1.0 / sigma, -40.0), 40.0, points=[0.0], epsabs=1e-13, limit=200)[0])
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Draws independent rows of the law, with their clusters."""
+        """Draws `count` independent rows of the law, with their clusters, from the generator `rng`."""
         labels = rng.integers(0, self.num_classes, count, dtype=np.uint8, endpoint=False)
         features = self.centres[labels] + self.sigma * rng.standard_normal((count, 2))
         turn = np.arctan2(features[:, 1], features[:, 0]) * self.num_classes / (2.0 * math.pi)
@@ -182,7 +182,7 @@ class RealLineConfig(Source):
         return Sample(users, 2, self._draw(self.holdout, streams.generator("holdout")), line_law=self.line_law)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Draws independent rows in a single cluster; the label is 1 at or above the law's median."""
+        """Draws `count` independent rows in a single cluster; the label is 1 at or above the law's median."""
         x = self.line_law.draw(count, rng)
         labels = (self.line_law.cdf(x[:, 0]) >= 0.5).astype(np.uint8)
         return Examples(x, labels, np.zeros(count, dtype=np.int64))

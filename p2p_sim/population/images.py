@@ -63,7 +63,10 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which features depend on all rows, or None; components of public images depend on no user."""
+        """The key by which a user's features or label may depend on other users' rows; None if there is no such key.
+
+        Principal components of public images depend on no user.
+        """
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
 
@@ -73,17 +76,20 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def reader(self) -> Reader:
-        """The function that reads the files."""
+        """The function that reads images and class numbers from the paths that `files` returns."""
         return read_idx_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the training images, their classes, the test images and their classes, in this order."""
+        """Paths of the training images, their classes, the test images and their classes, found in `places`."""
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
         spelt = ((f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte") for name in names)
         return [find_file(self.kind, places, self.kind, both) for both in spelt]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Returns training images as users, and all test images of the task as holdout."""
+        """Training images as users, drawn by `streams` if not all, and all test images of the task as holdout.
+
+        places: directories in which the files are looked for.
+        """
         paths = tuple(self.files(places))
         classes = None if self.against is None else (self.one, self.against)
         images = load_images(
@@ -120,7 +126,7 @@ class Cifar10Config(_ImageConfig):
         return read_cifar_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the training files that exist, in order, and of the test file, last."""
+        """Paths of the training files that exist in the directories `places`, in order, and of the test file, last."""
         paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
             path = paths[0].with_name(paths[0].name.replace("_1", f"_{number}"))

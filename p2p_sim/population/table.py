@@ -174,7 +174,7 @@ class TableConfig(RandomSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which features or labels depend on all rows, such as `proposed` or absent `classes`, or None."""
+        """The key, such as `proposed`, by which a row's features or label may depend on other rows; None: no key."""
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
         if self.classes is None and self.label_range is None:
@@ -195,15 +195,18 @@ class TableConfig(RandomSplit):
         )
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The path of the table's single file."""
+        """The path of the table's single file, found in the directories `places` or the current one."""
         return [find_named(self.path, places, "population.path")]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the file's used rows at random into users and holdout."""
+        """Splits the used rows of the file, found in `places`, at random by `streams` into users and holdout."""
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
-        """Whether replacing the first user's row by `with_another_row` changes other users' rows, or who is a user."""
+        """Whether a wholly different row of the first user changes other users' rows, or who is a user.
+
+        places: directories in which the file is looked for. streams: the replicate's random streams.
+        """
         here = self._read(places)
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
         try:
@@ -227,7 +230,10 @@ class TableConfig(RandomSplit):
         return self.split(rows, len(used.classes), streams)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """Groups the held-out rows by the texts of a column of the file, which need not be a feature."""
+        """The groups of the held-out rows by the texts of a column of the file, which need not be a feature.
+
+        places: directories in which the file is looked for. streams: the replicate's, which draw the holdout.
+        """
         used = self._read(places)
         if column == self.label:
             raise InputError(f"groups = {column!r}: is the label; 'class' groups by it")
@@ -281,7 +287,7 @@ class TableConfig(RandomSplit):
         return [] if used is None else doubts(used.table, used.columns, used.indices, _listed(self.one_hot))
 
     def _read(self, places: tuple[Path, ...]) -> UsedRows:
-        """Reads the file and returns its used rows and columns."""
+        """The rows of the file, found in the directories `places`, that are used, with labels and feature columns."""
         [path] = self.files(places)
         return self._used_rows(read_table(path, self.layout))
 
@@ -327,7 +333,7 @@ class TableConfig(RandomSplit):
         return [c.scaled(*self.scale[c.name]) if c.name in self.scale else c for c in columns]
 
     def _treatment(self, name: str, values: Values) -> Treatment:
-        """The treatment that the keys impute, one_hot and standardise state for a column."""
+        """The treatment that the keys impute, one_hot and standardise state for the column `name` with these values."""
         one_hot = name in _listed(self.one_hot) or (
             self.one_hot is True and is_text(values) and name not in (*_listed(self.standardise), *self.scale)
         )

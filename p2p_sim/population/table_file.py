@@ -181,7 +181,10 @@ def is_missing(values: Values) -> NDArray[np.bool_]:
 
 
 def _numbers(words: Values, style: Convention) -> Values:
-    """A text column as numbers if all texts are in the notation `style`, or all in plain notation; else unchanged."""
+    """A column of texts as numbers (n,) if all are in the notation `style`, or all in plain notation; else unchanged.
+
+    words: (n,) texts, or missing values, which become NaN.
+    """
     import pandas as pd
 
     gaps = is_missing(words)
@@ -202,7 +205,10 @@ def suffix_of(path: Path) -> str:
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """A message that names the first line that is invalid in the encoding, and the key that states another encoding."""
+    """A message that names the first line that is invalid in the encoding, and the key that states another encoding.
+
+    path: of the CSV file. error: raised when the file was read.
+    """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as damage:

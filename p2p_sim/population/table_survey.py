@@ -131,7 +131,7 @@ def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
 def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str], look: Look) -> None:
     """Adds keys and notes to `look` for the treatment of the features: missing values, texts and numbers.
 
-    written: columns of numbers that the file holds as texts.
+    features: names of the columns to learn from. written: those of numbers that the file holds as texts.
     """
     texts = [name for name in features if is_text(table.columns[name])]
     gaps = {name: int(is_missing(table.columns[name]).sum()) for name in features}
@@ -151,7 +151,10 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 
 
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
-    """The separator, header and encoding of a CSV file, as stated or as the first line suggests; added to `look`."""
+    """The separator, header and encoding of a CSV file, as stated in `look` or as the first line suggests.
+
+    What is not stated is added to `look`. label: name of the label column, or its number if there is no header.
+    """
     if suffix_of(path) not in TEXTS:
         return Layout()
     tabs = suffix_of(path) in (".tsv", ".tsv.gz")
@@ -175,7 +178,7 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
 
 
 def _encoding(path: Path, look: Look) -> str | None:
-    """The encoding to state for a file: None for UTF-8 or a byte-order mark, else a guess, which is added to `look`."""
+    """The encoding to state for a text file: None for UTF-8 or a byte-order mark, else a guess, added to `look`."""
     try:
         with opened(path) as file:
             for _ in file:

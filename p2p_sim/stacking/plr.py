@@ -19,7 +19,10 @@ _MOST_STEPS = 200
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
-    """Draw noise vectors (count, dimension) of density ∝ e^(-|b|/scale): norm Gamma(d, scale), uniform direction."""
+    """Draw `count` noise vectors b (count, dimension) of density ∝ e^(-|b|/scale) from the generator `rng`.
+
+    The norm has the law Gamma(dimension, scale), and the direction is uniform.
+    """
     direction = rng.standard_normal((count, dimension))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return np.asarray(rng.gamma(dimension, scale, size=(count, 1)) * direction)
@@ -38,7 +41,7 @@ class PerturbedObjective:
     prior: Floats
 
     def gradient(self, weights: Floats, noise: Floats) -> Floats:
-        """The gradient at the weights (d,), of the noise's shape: one noise vector b (d,), or many (m, d)."""
+        """The gradient at the weights (d,): (d,) for one noise vector b (d,), or (m, d) for many (m, d)."""
         rows = self.signed_rows
         pull = _sigmoid(-(rows @ weights)) @ rows
         fixed = self.extra_l2 * weights + self.l2 * (weights - self.prior) - pull / len(rows)
