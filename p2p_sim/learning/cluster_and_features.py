@@ -23,7 +23,10 @@ If the number is infinite, the labels of the cluster do not count.
 
 
 def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Floats:
-    """Factors (C, K) by which to multiply predictions, so that the mean over each cluster's users is its class shares.
+    """Factors (C, K) that move predictions to given class shares of each cluster, found by up to 200 rounds of scaling.
+
+    A user's prediction times her cluster's factors, divided by its sum, is her new distribution. The mean of the new
+    distributions over a cluster's users is the cluster's shares, to within 1e-7 if the rounds converge.
 
     Args:
         predicted: (n, K) positive distributions of the users, stored cluster by cluster; no cluster is empty.
@@ -66,11 +69,11 @@ class _Evidence:
         return cls(received, law, Observed.of(received, law), *cluster_shares(law, labels, received.cluster, clusters))
 
     def part(self, chosen: NDArray[np.bool_]) -> "_Evidence":
-        """The evidence of the released labels that are chosen (m,)."""
+        """The evidence of a part of the m released labels; chosen: (m,) whether each label belongs to the part."""
         release, law = self.received.release, self.law
-        law = replace(law, group=None if law.group is None else law.group[chosen])
         fewer = LabelRelease(release.user[chosen], release.payload[chosen], release.kind)
-        return _Evidence.of(replace(self.received, release=fewer), law)
+        groups = None if law.group is None else law.group[chosen]
+        return _Evidence.of(replace(self.received, release=fewer), replace(law, group=groups))
 
     @property
     def users(self) -> NDArray[np.intp]:
@@ -80,12 +83,16 @@ class _Evidence:
         return np.flatnonzero(np.repeat(self.count > 0, np.diff(self.received.cluster_offsets)))
 
     def factors(self, predicted: Floats, strength: float) -> Floats:
-        """Factors (C, K) that move predictions (n, K) to each cluster's smoothed shares; `strength` is the number s."""
+        """Factors (n, K) of the users' predictions (n, K), which give each cluster its smoothed class shares.
+
+        strength: s, the number of labels as which the cluster's mean prediction counts; infinite: all factors are 1.
+        """
+        if math.isinf(strength):
+            return np.ones(predicted.shape)
         offsets, count = self.received.cluster_offsets, self.count[:, None]
         means = np.add.reduceat(predicted, offsets[:-1]) / np.diff(offsets)[:, None]
-        if math.isinf(strength):
-            return np.ones(means.shape)
-        return ratios(predicted, offsets, (count * self.shares + strength * means) / (count + strength))
+        smoothed = (count * self.shares + strength * means) / (count + strength)
+        return np.repeat(ratios(predicted, offsets, smoothed), np.diff(offsets), axis=0)
 
 
 class ClusterAndFeaturesConfig(Learner):
@@ -104,7 +111,7 @@ class ClusterAndFeaturesConfig(Learner):
     """Largest number of L-BFGS iterations of a global model, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """Logistic regression on the weights (m, K), without clusters."""
+        """The model by logistic regression on features (m, d) and weights (m, K) of the classes, without clusters."""
         return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, weights)
 
     def learn(self, received: Received) -> Predictor:
@@ -113,10 +120,13 @@ class ClusterAndFeaturesConfig(Learner):
         penalty = self._penalty(whole)
         model = self._model(whole, penalty)
         factors = whole.factors(model.probabilities(received.features), self._strength(whole, penalty))
-        return _Moved(model, received.features, np.repeat(factors, np.diff(received.cluster_offsets), axis=0))
+        return _Moved(model, received.features, factors)
 
     def _penalty(self, whole: _Evidence) -> float:
-        """The penalty with which half of the clusters predict the other half's labels best; of ties the largest."""
+        """The penalty in `PENALTIES` with which half of the clusters predict the other half's labels best.
+
+        Of ties it is the largest. whole: the evidence of all released labels.
+        """
         even = whole.received.cluster % 2 == 0
         halves = whole.part(even), whole.part(~even)
 
@@ -129,19 +139,21 @@ class ClusterAndFeaturesConfig(Learner):
         return min(PENALTIES[::-1], key=loss)
 
     def _strength(self, whole: _Evidence, penalty: float) -> float:
-        """The number s of labels with which every second label predicts the other labels best; of ties the largest."""
+        """The number in `STRENGTHS` with which every second label predicts the other labels best; of ties the largest.
+
+        whole: the evidence of all released labels. penalty: of the global model.
+        """
         first = np.arange(len(whole.received.release)) % 2 == 0
         learned, held = whole.part(first), whole.part(~first)
         predicted = self._model(learned, penalty).probabilities(whole.received.features)
-        sizes = np.diff(whole.received.cluster_offsets)
 
         def loss(strength: float) -> float:
-            factors = np.repeat(learned.factors(predicted, strength), sizes, axis=0)
-            return held.observed.loss(_scaled(predicted, factors)[held.users])[0]
+            return held.observed.loss(_scaled(predicted, learned.factors(predicted, strength))[held.users])[0]
 
         return min(STRENGTHS[::-1], key=loss)
 
     def _model(self, evidence: _Evidence, penalty: float) -> Predictor:
+        """The global model, `forward_correction` with this penalty, learned from the evidence."""
         forward = ForwardCorrectionConfig(l2=penalty, max_iterations=self.max_iterations)
         return forward.fitted(evidence.observed, evidence.shares.shape[1])
 

@@ -64,14 +64,19 @@ class ConvolutionalConfig(Learner):
         return self.fit(received.rows, received.weights, received.release.kind == "bits")
 
     def fit(self, features: NDArray[np.floating], weights: Floats, bits: bool = False) -> Predictor:
-        """The network trained on label vectors (m, K), which are shares of the classes or, for sigmoids, `bits`."""
+        """The network trained on images and label vectors.
+
+        Args:
+            features: (m, pixels) of each image. weights: (m, K) label vectors, as shares of the classes or K bits.
+            bits: whether they are bits, each predicted by a sigmoid of its own; else by one softmax.
+        """
         self.check_installed()
         settings = Settings(
             self.architecture, image_shape(features.shape[1]), bits, epochs=self.epochs, batch=self.batch,
             learning_rate=self.learning_rate, seed=self.seed or 0, threads=self.threads, device=self._device(),
         )  # fmt: skip
-        images = np.ascontiguousarray(features, dtype=np.float32)
-        return _Trained(Training(settings, images, weights.astype(np.float32)).run(), settings)
+        images, targets = np.ascontiguousarray(features, dtype=np.float32), weights.astype(np.float32)
+        return _Trained(Training(settings, images, targets).run(), settings)
 
     def _device(self) -> str:
         import torch

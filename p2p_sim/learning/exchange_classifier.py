@@ -8,6 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from p2p_sim.base import InputError, Streams
 from p2p_sim.mechanisms import LabelExchangeConfig, Setup
@@ -69,9 +71,6 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         Raises:
             ValueError: a parameter is out of its range, or a cluster has a single row.
         """
-        from sklearn.utils.multiclass import check_classification_targets
-        from sklearn.utils.validation import validate_data
-
         rows, labels = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(labels)
         self.classes_, numbered = np.unique(labels, return_inverse=True)
@@ -104,8 +103,6 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         A class of which no label was submitted has probability 0. If no label was submitted, every class has 1/K.
         """
-        from sklearn.utils.validation import check_is_fitted, validate_data
-
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
         shares = np.zeros((len(rows), len(self.classes_)))
@@ -114,8 +111,6 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
         """The most probable class (n,) of each row of X; if no label was submitted, a uniform draw for each row."""
-        from sklearn.utils.validation import check_is_fitted, validate_data
-
         check_is_fitted(self)
         return np.asarray(self.estimator_.predict(validate_data(self, X, dtype=np.float64, reset=False)))
 
@@ -141,13 +136,16 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
 
     def _learned(self, rows: NDArray[np.floating], labels: NDArray[np.generic]) -> Any:
-        """The fitted estimator; a constant if all submitted labels are of one class, a uniform draw without labels."""
+        """The estimator fitted to the submitted labels (m,) and their submitters' rows (m, d).
+
+        It is a constant if all labels are of one class, and a uniform draw if there are none.
+        """
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression
 
         if not len(labels):
-            blind = DummyClassifier(strategy="uniform", random_state=0)
-            return blind.fit(np.zeros((len(self.classes_), 1)), self.classes_)
+            uniform = DummyClassifier(strategy="uniform", random_state=0)
+            return uniform.fit(np.zeros((len(self.classes_), 1)), self.classes_)
         if len(np.unique(labels)) < 2:
             return DummyClassifier().fit(rows, labels)
         learner = LogisticRegression(max_iter=1000) if self.estimator is None else clone(self.estimator)

@@ -44,6 +44,11 @@ class ExchangeHistogram(HistogramClassifier):
     random_state: int = 0
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
+        """Exchange the labels (n,), 0 or 1, within the cells of the points (n, d), and count votes; returns itself.
+
+        Raises:
+            InputError: a parameter is out of its range, or no cell has `smallest_cell` rows.
+        """
         super()._fit(points, labels)
         cells = self.table_.find(self.partition_.cells(points))
         self.delta_ = default_delta(self.delta, len(points))
@@ -75,16 +80,16 @@ class ExchangeHistogram(HistogramClassifier):
 
     def _check(self) -> None:
         """Raise InputError for a parameter that is out of its range."""
-        if (self.target_epsilon is None) == (self.flip_prob is None):
-            raise InputError("give either target_epsilon or flip_prob")
-        if self.target_epsilon is not None and not 0.0 < self.target_epsilon <= 100.0:
-            raise InputError(f"target_epsilon = {self.target_epsilon}: must be above 0 and at most 100")
-        if self.flip_prob is not None and not 0.0 <= self.flip_prob < 0.5:
-            raise InputError(f"flip_prob = {self.flip_prob}: must be at least 0 and below 1/2")
-        if not 1e-9 <= self.sampling_rate <= 1.0:
-            raise InputError(f"sampling_rate = {self.sampling_rate}: must lie in [1e-9, 1]")
-        if self.smallest_cell < 2:
-            raise InputError(f"smallest_cell = {self.smallest_cell}: must be at least 2; alone, only ε₀ protects")
+        epsilon, flip_prob, rate, smallest = self.target_epsilon, self.flip_prob, self.sampling_rate, self.smallest_cell
+        for right, fault in (
+            ((epsilon is None) != (flip_prob is None), "give either target_epsilon or flip_prob"),
+            (epsilon is None or 0.0 < epsilon <= 100.0, f"target_epsilon = {epsilon}: must be above 0 and at most 100"),
+            (flip_prob is None or 0.0 <= flip_prob < 0.5, f"flip_prob = {flip_prob}: must be at least 0 and below 1/2"),
+            (1e-9 <= rate <= 1.0, f"sampling_rate = {rate}: must lie in [1e-9, 1]"),
+            (smallest >= 2, f"smallest_cell = {smallest}: must be at least 2; alone, only ε₀ protects"),
+        ):
+            if not right:
+                raise InputError(fault)
 
     def privacy(self) -> PrivacyBound:
         """The ε bound of one label against the learner, in the cell where it is largest."""

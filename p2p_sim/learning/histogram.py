@@ -20,36 +20,27 @@ FIGURES = ("half_l1", "nonprivate_half_l1", "cells", "nonprivate_cells", "count_
 def density_figures(people: Population, release: DensityRelease) -> dict[str, float | None]:
     """The values of the columns `FIGURES`; None where the law is not known, or no counts are released.
 
-    The density without privacy has the same grid of cells, and in each cell the exact share of the n users.
+    people: the users. release: a density estimated from their features. Columns that begin with nonprivate_ are about a
+    density without privacy, which has the same grid of cells, and in each cell the exact share of the n users.
     """
     from p2p_sim.histograms import HistogramDensity
 
     with np.errstate(over="ignore"):  # points too far away are in the outermost cell
         true = HistogramDensity(release.side).fit(DensityRelease.moved(people.features, release.origin))
     own = DensityRelease(true.coordinates_, true.masses_, release.side, release.origin)
-    figures = (
-        *(_distance(people, density) for density in (release, own)),
-        float(len(release.masses)),
-        float(len(own.masses)),
-        _count_error(release, own, people.num_users),
-    )
-    return dict(zip(FIGURES, figures, strict=True))
-
-
-def _distance(people: Population, density: DensityRelease) -> float | None:
-    """Half the L1 distance of a density from the users' law, exact to rounding; None if the law is not known."""
-    if people.line_law is None:
-        return None
-    cells, side = density.coordinates[:, 0], density.side
-    return half_l1(people.line_law, cells, side, density.heights, density.origin)
-
-
-def _count_error(release: DensityRelease, own: DensityRelease, users: int) -> float | None:
-    """The largest error of a released count among cells with users; the count of a cell not released is 0."""
-    if release.counts is None:
-        return None
-    counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)
-    return float(np.max(np.abs(counts - own.masses * users)))
+    # half the L1 distances of both densities from the users' law, and their numbers of cells
+    law, densities = people.line_law, (release, own)
+    distances = [
+        None if law is None else half_l1(law, each.coordinates[:, 0], each.side, each.heights, each.origin)
+        for each in densities
+    ]
+    sizes = [float(len(each.masses)) for each in densities]
+    # the largest error of a count in a cell that has users; the count of a cell that is not released is 0
+    count_error = None
+    if release.counts is not None:
+        counts = CellTable.of(release.coordinates).look_up(release.counts, own.coordinates)
+        count_error = float(np.max(np.abs(counts - own.masses * people.num_users)))
+    return dict(zip(FIGURES, (*distances, *sizes, count_error), strict=True))
 
 
 class HistogramConfig(Learner):
@@ -77,7 +68,7 @@ class HistogramConfig(Learner):
         return self
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor by the sums of the weights (m, K) in each cube."""
+        """The predictor by sums of the weights (m, K) over the rows of features (m, d) in each cube."""
         labels = int(labels_in(weights).sum())
         cubes = Cubes(self.side or cube_side(max(labels, 1), features.shape[1]), unit_cube=True)
         if not len(features):

@@ -55,7 +55,8 @@ def normalised(scores: NDArray[np.floating]) -> Floats:
 def probabilities_of(predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None) -> Floats:
     """Predicted class probabilities (m, K) of the features (m, d).
 
-    A `ByCluster` predicts each row by the predictor of the row's cluster (m,), or by all if `cluster` is None.
+    cluster: (m,) of each row; None: not known. A predictor with a part for each cluster (`ByCluster`) predicts a row by
+    the part of the row's cluster or, if `cluster` is None, by the mean of all parts.
     """
     if isinstance(predictor, ByCluster) and cluster is not None:
         return predictor.within(features, cluster)
@@ -80,7 +81,7 @@ class Received:
 
     @property
     def rows(self) -> NDArray[np.floating]:
-        """Features (m, d) of the users whose labels arrived."""
+        """Features (m, d) of the users whose labels arrived, in the order of the labels."""
         user = self.release.user
         return self.features if len(user) == len(self.features) else self.features[user]
 
@@ -131,7 +132,7 @@ class Counted:
 
     @staticmethod
     def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
-        """The counts (P, K) at the points of a law, without the points that have no labels."""
+        """The counts (P, K) of labels of each class at a law's P points, without the points that have no labels."""
         occupied = counts.any(axis=1)
         return Counted(law.points[occupied], counts[occupied], law.cluster[occupied])
 
@@ -161,7 +162,7 @@ class Learner(Config):
         """Raise InputError if a library that the learner needs is missing; by default it needs none."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The learner with a seed from a replicate's random streams, if it needs one: the same for all mechanisms."""
+        """The learner itself or, if it needs a seed and has none, a copy with one from a replicate's random streams."""
         return self
 
     @abstractmethod

@@ -25,7 +25,7 @@ class KnnConfig(Learner):
     """k: number of users whose labels are averaged, at least 1; all users where there are fewer than k."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor by the mean label vectors (m, K) of the nearest of the features (m, d)."""
+        """The predictor by the mean label vectors, rows of weights (m, K), of the nearest rows of features (m, d)."""
         if not len(weights):  # nothing arrived: every class alike
             features, weights = np.zeros((1, features.shape[1])), np.zeros((1, weights.shape[1]))
         return _Neighbours(NeighbourMeans(features, weights.astype(np.float32), self.neighbours))

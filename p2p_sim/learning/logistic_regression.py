@@ -34,7 +34,11 @@ class PenalisedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1; after these the last iterate is used."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The model of a row for each class with a weight, its sample weight; a constant if there is one class."""
+        """The predictor learned from features (m, d) and weights (m, K), at least 0, of the classes in each label.
+
+        A row is learned from once for each class whose weight is not 0, with this sample weight. If fewer than two
+        classes have a weight, the predictor is a constant.
+        """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
@@ -127,7 +131,7 @@ def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
 
     Args:
         counts: (C, K) labels of each class that arrived from each cluster.
-        trim: 0 to 1.
+        trim: share of its cluster's labels that each class loses, 0 to 1.
     """
     remaining = np.maximum(counts - trim * counts.sum(axis=1, keepdims=True), 0.0)
     total = remaining.sum(axis=1, keepdims=True)
@@ -170,7 +174,10 @@ class WeightedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The model that minimises the penalised loss of the weights (m, K), by L-BFGS from coefficients that are 0."""
+        """The model that minimises the penalised loss, by L-BFGS from coefficients that are 0.
+
+        features: (m, d). weights: (m, K) of the classes in each label, of any sign.
+        """
         from scipy.optimize import minimize
 
         labels = labels_in(weights)

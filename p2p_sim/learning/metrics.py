@@ -77,6 +77,7 @@ class Predicted:
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
     """Predictions of the private predictor and, if given, the non-private one, for the law's points or rows held out.
 
+    population: whose law is known, or which has rows held out. nonprivate: None if none was trained.
     If the private predictor has a part for each of several clusters, only rows of these clusters are predicted.
     """
     if isinstance(private, ByCluster):
@@ -118,7 +119,10 @@ def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
 
 
 def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
-    """Exact error rates and excess risks, without the area under the curve."""
+    """Exact error rates and excess risks of predictions at the law's points, without areas under the curve.
+
+    loss: in which excess risks are measured.
+    """
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted.probabilities]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
     majority, entropy = constant_risks(law.mass, law.label_distribution)
@@ -165,6 +169,9 @@ def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> 
     """Excess risk that remains with infinitely many exchanged labels: the exact cost of α and φ; None if not known.
 
     It is the excess risk of the best model for labels that are noisy labels of random users of each point's cluster.
+
+    flip_prob: α. loss: in which the risk is measured, "log" or "zero_one". It is known if there are two classes and the
+    clusters are those of a known law; φ is the heterogeneity of these clusters.
     """
     law = population.law
     if law is None or not population.law_clusters or population.num_classes != 2:
@@ -192,8 +199,7 @@ def population_heterogeneity(population: People) -> Heterogeneity:
         return Heterogeneity(heterogeneity(law.mass, law.label_distribution, law.cluster), "exact")
     people = cast(Population, population)
     if law is not None and people.point is not None:
-        users = np.full(people.num_users, 1.0 / people.num_users)
-        cluster = np.repeat(np.arange(len(sizes)), sizes)
+        users, cluster = np.full(people.num_users, 1.0 / people.num_users), np.repeat(np.arange(len(sizes)), sizes)
         phi = heterogeneity(users, law.label_distribution[people.point], cluster)
         return Heterogeneity(phi, "exact for the users at hand")
     estimate = heterogeneity_upper_estimate(people.labels, people.cluster_offsets, people.num_classes)
@@ -211,8 +217,7 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
     """
     if not kinds:
         return {}
-    mass = predicted.mass
-    whole = mass.sum()
+    mass, whole = predicted.mass, predicted.mass.sum()
     # the mass of the classes that each predictor does not predict
     classes = np.arange(predicted.population.num_classes)
     wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in predicted.probabilities]
@@ -220,20 +225,18 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
     for kind in kinds:
         names, (share, *errors) = _summed(predicted.population, kind, [mass, *wrong])
         for index, name in enumerate(names):
-            group = Group(kind, name)
-            row |= {
-                group.column(SHARE): float(share[index] / whole),
-                group.column(ERROR): None,
-                group.column(REFERENCE): None,
-            }
-            if share[index] > 0.0:
-                rates = [float(error[index] / share[index]) for error in errors]
-                row |= {group.column(figure): rate for figure, rate in zip((ERROR, REFERENCE), rates, strict=False)}
+            rates = [float(error[index] / share[index]) for error in errors] if share[index] > 0.0 else []
+            figures = (float(share[index] / whole), *rates, None, None)  # None for each missing rate
+            columns = map(Group(kind, name).column, (SHARE, ERROR, REFERENCE))
+            row |= dict(zip(columns, figures, strict=False))
     return row
 
 
 def _summed(population: People, kind: str, parts: Sequence[Floats]) -> tuple[Sequence[str], Sequence[Floats]]:
-    """The names of the G groups of a kind, and the sums (G,) over each group of several arrays (m, K)."""
+    """The names of the G groups of a grouping, and for each of several arrays (m, K) the sums (G,) over the groups.
+
+    population: holds the m rows. kind: name of the grouping; "class": its groups are the columns of the arrays.
+    """
     if kind == CLASS:
         return [str(k) for k in range(population.num_classes)], [part.sum(axis=0) for part in parts]
     grouping = cast(Population, population).groupings[kind]

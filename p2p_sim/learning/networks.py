@@ -43,7 +43,10 @@ def image_shape(num_features: int) -> tuple[int, int, int]:
 
 
 def build(architecture: Architecture, shape: tuple[int, int, int], num_classes: int) -> "nn.Module":
-    """A network with random initial weights, from images (m, *shape) to scores (m, K)."""
+    """A network with random initial weights that maps images (m, *shape) to scores (m, K).
+
+    shape: channels, height and width of an image. num_classes: K.
+    """
     channels, side, _ = shape
     return _simple(channels, side, num_classes) if architecture == "simple" else _resnet18(channels, num_classes)
 
@@ -66,13 +69,12 @@ def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
 
     # a convolution of width 5 takes 4 pixels off each side, and pooling halves what remains; twice
     pooled_side = ((side - 4) // 2 - 4) // 2
-    layers = [
+    return nn.Sequential(
         nn.Conv2d(channels, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
         nn.Conv2d(16, 32, 5), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten(),
         nn.Dropout(0.5), nn.Linear(32 * pooled_side**2, 128), nn.ReLU(),
         nn.Dropout(0.5), nn.Linear(128, num_classes),
-    ]  # fmt: skip
-    return nn.Sequential(*layers)
+    )  # fmt: skip
 
 
 def _resnet18(channels: int, num_classes: int) -> "nn.Module":
@@ -94,7 +96,10 @@ def _resnet18(channels: int, num_classes: int) -> "nn.Module":
 
 
 def _block(narrow: int, wide: int, stride: int) -> "nn.Module":
-    """A residual block: two convolutions, and a short cut that is a 1x1 convolution if the shape changes."""
+    """A residual block: two convolutions, and a short cut that is a 1x1 convolution if the shape changes.
+
+    narrow, wide: channels before and after the block. stride: of the first convolution and of the short cut.
+    """
     from torch import nn
 
     path = (*_convolution(narrow, wide, 3, stride), nn.ReLU(), *_convolution(wide, wide, 3, 1))
@@ -104,7 +109,10 @@ def _block(narrow: int, wide: int, stride: int) -> "nn.Module":
 
 
 def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Module", "nn.Module"]:
-    """A convolution without intercept, and the batch normalisation that follows it."""
+    """A convolution without intercept, and the batch normalisation that follows it.
+
+    narrow, wide: channels before and after. size: side of the kernel in pixels.
+    """
     from torch import nn
 
     return nn.Conv2d(narrow, wide, size, stride, size // 2, bias=False), nn.BatchNorm2d(wide)
@@ -120,6 +128,7 @@ class Settings:
 
     shape: channels, height and width of an image.
     bits: targets are K separate bits (sigmoids, binary cross-entropy), not one distribution (softmax, cross-entropy).
+    epochs: passes over the images. batch: images in a step of Adam. threads: of the training on a CPU.
     device: "cpu" or "cuda"; on a CPU the same number of threads gives the same weights on the same machine.
     """
 
@@ -198,8 +207,7 @@ class Training:
         partial = self.path.with_suffix(f".{os.getpid()}.partial")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            states = {"network": network.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}
-            torch.save(states, partial)
+            torch.save({"network": network.state_dict(), "optimizer": optimizer.state_dict(), "epoch": epoch}, partial)
             partial.replace(self.path)
         except OSError as error:
             raise InputError(f"{CHECKPOINTS} = {self.path.parent}: cannot be written ({error.strerror})") from None

@@ -27,8 +27,7 @@ class UnbiasedLearner(Learner):
         """
         if received.release.kind == "signed":
             return self.fit(received.rows, received.weights)
-        labels = received.release.payload.astype(np.int64)
-        return self.fit(received.rows, received.law(self.kind).weights(labels))
+        return self.fit(received.rows, received.law(self.kind).weights(received.release.payload.astype(np.int64)))
 
 
 class BackwardCorrectionConfig(UnbiasedLearner, WeightedLogisticConfig):
@@ -78,7 +77,10 @@ class Observed:
         return Observed(received.features[users], starts, bag.ravel(), likelihood, count.astype(np.float64))
 
     def loss(self, distribution: Floats) -> tuple[float, Floats]:
-        """-log likelihood, and its derivative (n, K), at the distributions (n, K) predicted for the users."""
+        """-log likelihood of the observations, and its derivative (n, K) by the predictions.
+
+        distribution: (n, K) class probabilities predicted for the n users of all bags.
+        """
         sizes = np.diff(np.append(self.starts, len(distribution)))
         single = len(self.starts) == len(distribution)
         mean = distribution if single else np.add.reduceat(distribution, self.starts, axis=0) / sizes[:, None]
@@ -136,7 +138,10 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
-        """The linear model that maximises the penalised likelihood of the observed labels, by L-BFGS from 0."""
+        """The linear model of K classes that maximises the penalised likelihood of the observed labels.
+
+        It is found by L-BFGS from coefficients that are 0. num_classes: K.
+        """
         from scipy.optimize import minimize
 
         objective = Objective(observed, num_classes, self.l2)
@@ -164,18 +169,19 @@ class LabelProportionsConfig(WeightedLogisticConfig):
 
     def learn(self, received: Received) -> Predictor:
         """The predictor learned from a release of soft labels, the same for all users of a bag."""
-        fitting = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
-        return fitting.fitted(bags_of(received), received.num_classes)
+        likelihood = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
+        return likelihood.fitted(bags_of(received), received.num_classes)
 
 
 def bags_of(received: Received) -> Observed:
     """The observations of a release of soft labels: of each bag and class, the share times the number of users."""
     labelled = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
     shares, bag, users = np.unique(labelled, axis=0, return_inverse=True, return_counts=True)
-    classes = received.num_classes
-    order = np.argsort(bag.ravel(), kind="stable")
-    starts = (np.cumsum(users) - users).astype(np.int64)
-    counts = (shares[:, 1:] * users[:, None]).ravel()
-    every = np.repeat(np.arange(len(users)), classes)
-    pure = np.tile(np.eye(classes), (len(users), 1))
-    return Observed(received.rows[order], starts, every.astype(np.int64), pure, counts.astype(np.float64))
+    classes, bags = received.num_classes, len(users)
+    return Observed(
+        features=received.rows[np.argsort(bag.ravel(), kind="stable")],
+        starts=(np.cumsum(users) - users).astype(np.int64),
+        bag=np.repeat(np.arange(bags), classes).astype(np.int64),
+        likelihood=np.tile(np.eye(classes), (bags, 1)),  # each observation is of a true label
+        count=(shares[:, 1:] * users[:, None]).ravel().astype(np.float64),
+    )

@@ -109,7 +109,10 @@ def _quantile(error: float) -> float:
 def _estimate(
     low: float, high: float, *, value: float | None, labels: int, confidence: float, basis: str
 ) -> AccuracyEstimate:
-    """The estimate with the ends of its interval moved into [0, 1]."""
+    """The estimate whose interval has the ends `low` and `high`, moved into [0, 1].
+
+    value: unbiased estimate; None: only a range is known. labels: number of released labels. basis: method, in words.
+    """
     lower, upper = np.clip([low, high], 0.0, 1.0).tolist()
     return AccuracyEstimate(
         lower, upper, value, identified=value is not None, labels=labels, confidence=confidence, basis=basis
@@ -119,7 +122,7 @@ def _estimate(
 def _of_users(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
-    """The accuracy among the users whose own labels were released."""
+    """The accuracy of the predictions (n,) among the users whose own labels were released."""
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
     predicted, every = predictions[evidence.user], np.arange(m)
     low = evidence.weights[every, predicted]
@@ -136,12 +139,13 @@ def _of_users(
         _Bound(float(w.mean()) + side * drift.value, w.var() / max(m - 1, 1) + drift.variance).moved(side * quantile)
         for w, side in ((low, -1.0), (high, 1.0))
     )
-    basis = "own labels: bounds, normal intervals"
-    return _estimate(lower, upper, value=None, labels=m, confidence=confidence, basis=basis)
+    return _estimate(
+        lower, upper, value=None, labels=m, confidence=confidence, basis="own labels: bounds, normal intervals"
+    )
 
 
 def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The clusters (m,) of the users whose labels were released."""
+    """The clusters (m,) of the users whose m labels were released; cluster_offsets: (C+1,) first user of each."""
     return np.searchsorted(cluster_offsets, evidence.user, side="right") - 1
 
 
@@ -183,16 +187,17 @@ class _Shares:
         return _Bound(float(self.weight @ value), float((self.weight**2 * self.variance[each, most])[used].sum()))
 
     def frechet(self, side: float) -> _Bound:
-        """The Fréchet bound minus (side -1) or plus (1) its largest bias, 0 for clusters with one prediction."""
+        """The bound on the accuracy by Fréchet's inequalities, moved by its largest bias.
+
+        side: -1 for the lower bound, from which the bias is subtracted; 1 for the upper bound, to which it is added.
+        Clusters with a single predicted class add no bias.
+        """
         p, q, w = self.true, self.predicted, self.weight
-        value = 1.0 - 0.5 * np.abs(p - q).sum(axis=1) if side > 0 else np.maximum((p + q - 1.0).max(axis=1), 0.0)
-        spread = p.shape[1] / 4.0 * self.variance.sum(axis=1)
-        constant = self.constant
-        value = np.where(constant, (p * q).sum(axis=1), value)
-        spread = np.where(constant, (self.variance * q).sum(axis=1), spread)
-        value = np.where(self.released, value, 0.5 + 0.5 * side)
-        spread = np.where(self.released, spread, 0.0)
-        mixed = self.released & ~constant
+        bound = 1.0 - 0.5 * np.abs(p - q).sum(axis=1) if side > 0 else np.maximum((p + q - 1.0).max(axis=1), 0.0)
+        cases = [~self.released, self.constant]
+        value = np.select(cases, [0.5 + 0.5 * side, (p * q).sum(axis=1)], bound)
+        spread = np.select(cases, [0.0, (self.variance * q).sum(axis=1)], p.shape[1] / 4.0 * self.variance.sum(axis=1))
+        mixed = self.released & ~self.constant
         bias = float(np.sqrt(w[mixed].sum() * max(float(w[mixed] @ spread[mixed]), 0.0)))
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 
@@ -213,7 +218,10 @@ class _Shares:
 
 
 def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> _Shares:
-    """The class shares in each cluster, with the variances of those that are estimated."""
+    """The class shares in each cluster: of the predictions (n,), and of true labels, estimated from the evidence.
+
+    cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+    """
     k, count = evidence.num_classes, len(cluster_offsets) - 1
     sizes, cluster = np.diff(cluster_offsets), _cluster(evidence, cluster_offsets)
     m = np.bincount(cluster, minlength=count)[:, None].astype(np.float64)
@@ -237,7 +245,7 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
 def _of_clusters(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
-    """The accuracy among all users, from released labels of their clusters."""
+    """The accuracy of the predictions (n,) among all users, from released labels of their clusters."""
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
     drift = _drift(evidence, np.diff(cluster_offsets))
     if shares.released.all() and shares.constant.all() and evidence.drift is None:

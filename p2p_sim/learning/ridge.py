@@ -73,7 +73,11 @@ class RidgeConfig(ValueLearner):
 
     def _fitted(self, rows: NDArray[np.floating], numbers: Floats, scale: Floats, grid: Floats, noise: float
                 ) -> LinearValues:  # fmt: skip
-        """The model of rows (m, d) and numbers (m,); scale: (d,) of the features; noise: variance of the noise."""
+        """The model learned from rows (m, d) and numbers (m,); without numbers, the middle of the grid.
+
+        scale: (d,) by which features are divided, 0 for a constant one. grid: (K,) values to predict, ascending.
+        noise: variance of the public noise on a number.
+        """
         quarter, d = (grid[-1] - grid[0]) / 4.0, rows.shape[1]
         if not len(numbers):
             return LinearValues(np.zeros(d), np.zeros(d), float(grid[0] + grid[-1]) / 2.0, grid)
@@ -127,7 +131,7 @@ def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | No
 
 
 def spread(people: People) -> float:
-    """Standard deviation of E[y|x] within clusters: the heterogeneity of labels that are numbers.
+    """Standard deviation within clusters of E[y|x], the mean label given the features x, for labels that are numbers.
 
     It is exact if p(y|x) is known. Otherwise it is the standard deviation of the labels within clusters. Its square is
     an unbiased estimate of an upper bound of the squared exact value. It is for the experimenter, and not private.
@@ -157,8 +161,7 @@ def value_floor(people: People, law: ValueLaw | None) -> float | None:
         return None
     finite = people.law
     numbers = cluster_means(finite.mass, finite.label_distribution @ law.means, finite.cluster)
-    reached = affine(finite.points, numbers, finite.mass)
-    (risk,), best, _ = squared_risks(people, finite, [reached])
+    (risk,), best, _ = squared_risks(people, finite, [affine(finite.points, numbers, finite.mass)])
     return max(0.0, risk - best)
 
 

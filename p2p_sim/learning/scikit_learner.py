@@ -59,7 +59,10 @@ class EstimatorConfig(Learner):
             raise ValueError(f"estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The classifier of a row for each class with a weight, its sample weight unless all weights are 1."""
+        """The classifier fitted to features (m, d) and weights (m, K), at least 0, of the classes in each label.
+
+        A row is learned from once for each class whose weight is not 0, with this sample weight unless all are 1.
+        """
         rows, labels, count = labelled_rows(features, weights)
         present = np.unique(labels)
         if present.size < 2:
@@ -113,20 +116,23 @@ class BoostedTreesConfig(UnbiasedLearner):
     """Smallest number of labels in a leaf, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The regressions of weights (m, K) whose rows sum to 1; of two classes, that of the second is sufficient."""
+        """The predictor by a regression of each column of weights (m, K), whose rows sum to 1, on features (m, d).
+
+        Of two classes, the regression of the second is sufficient.
+        """
         from sklearn.ensemble import HistGradientBoostingRegressor
 
         if len(features) < 2:  # too few rows for scikit-learn's histograms
             return constant_predictor(np.zeros(0, np.int64), weights.shape[1])
         targets = weights if weights.shape[1] > 2 else weights[:, 1:]
-        models = tuple(
+        models = (
             HistGradientBoostingRegressor(
                 max_iter=self.trees, learning_rate=self.learning_rate, max_leaf_nodes=self.leaves,
                 min_samples_leaf=self.users_in_leaf, early_stopping=False, random_state=0,
             ).fit(features, target)
             for target in targets.T
         )  # fmt: skip
-        return _Regressed(models)
+        return _Regressed(tuple(models))
 
 
 @dataclass(frozen=True)

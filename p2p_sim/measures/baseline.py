@@ -47,13 +47,12 @@ def gains(rows: pd.DataFrame) -> list[Gain]:
     """
     by_model = list[Gain]()
     for model in MODELS:
-        if not (numbers := _numbers(rows, MAJORITY, f"{model.prefix}error_rate")):
-            continue
-        majority, errors = numbers
-        if "bayes_error_rate" in rows and (rows["bayes_error_rate"].astype(float) >= majority - 1e-12).any():
-            return []
-        accuracy = 1.0 - float(errors.mean())
-        by_model.append(Gain(model, accuracy, 1.0 - float(majority.mean()), mean_interval(majority - errors)))
+        if numbers := _numbers(rows, MAJORITY, f"{model.prefix}error_rate"):
+            majority, errors = numbers
+            if "bayes_error_rate" in rows and (rows["bayes_error_rate"].astype(float) >= majority - 1e-12).any():
+                return []
+            accuracies = 1.0 - float(errors.mean()), 1.0 - float(majority.mean())
+            by_model.append(Gain(model, *accuracies, mean_interval(majority - errors)))
     return by_model
 
 
@@ -77,7 +76,10 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
-    """The end of a message about a gain that is not clearly above 0, in these rows of one scenario."""
+    """The end of a message about a model's gain that is not clearly above 0: advice, for few runs to run more.
+
+    rows: of the scenario.
+    """
     if not model.prefix and "fetches" in rows and rows["answered"].sum() < rows["fetches"].sum() / 2:
         return "; few requests were answered: look at the network"
     return FEW if 1 < gain.replicates < ENOUGH else model.advice
@@ -87,19 +89,18 @@ def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
     """Warnings about models with a larger excess risk than the best constant, where no model can beat the majority."""
     lines = []
     for model in MODELS:
-        numbers = _numbers(rows, f"{model.prefix}error_rate", MAJORITY, f"{model.prefix}excess_risk", CONSTANT_RISK)
-        if not numbers:
-            continue
-        errors, majority, excess, constant = numbers
-        # not clearly more accurate, and on average riskier: differences of the same replicates
-        less = mean_interval(excess - constant)
-        if mean_interval(majority - errors).above_zero or not less.value > 0:
-            continue
-        lines.append(
-            f"{model.name} has accuracy {1.0 - errors.mean():.4f}, not clearly above the {1.0 - majority.mean():.4f} "
-            f"of always saying the majority class, and nothing can be; the best constant has the smaller excess risk, "
-            f"{constant.mean():.4g} against {excess.mean():.4g} (difference {less})"
-        )
+        names = f"{model.prefix}error_rate", MAJORITY, f"{model.prefix}excess_risk", CONSTANT_RISK
+        if numbers := _numbers(rows, *names):
+            errors, majority, excess, constant = numbers
+            # not clearly more accurate, and on average riskier: differences of the same replicates
+            riskier = mean_interval(excess - constant)
+            if riskier.value > 0 and not mean_interval(majority - errors).above_zero:
+                lines.append(
+                    f"{model.name} has accuracy {1.0 - errors.mean():.4f}, not clearly above the "
+                    f"{1.0 - majority.mean():.4f} of always saying the majority class, and nothing can be; the best "
+                    f"constant has the smaller excess risk, {constant.mean():.4g} against {excess.mean():.4g} "
+                    f"(difference {riskier})"
+                )
     return lines
 
 
@@ -121,6 +122,7 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
     """Numbers of scenarios: not clearly more accurate than the majority class, and with a known gain over it.
 
+    rows: result rows of several scenarios, which the column "scenario" names.
     The gain is that of the private model if it is known, else that of the model without privacy.
     """
     compared = [each[0] for _, part in rows.groupby("scenario", sort=False) if (each := gains(part))]

@@ -124,8 +124,7 @@ class ProductLaw:
                 (np.outer(positive, above) + np.outer(negative, below)).ravel(),
                 (np.outer(positive, below) + np.outer(negative, above)).ravel(),
             )
-        wrong = np.where(predicted == 1, negative, positive)
-        return 2.0 * self.amplitude * math.fsum(wrong)
+        return 2.0 * self.amplitude * math.fsum(np.where(predicted == 1, negative, positive))
 
 
 def box_centres(edges: Floats, dimension: int) -> Floats:
@@ -145,13 +144,14 @@ class LineLaw(Protocol):
         """Distribution function: the probability of values up to each x, which may be infinite."""
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point of each piece at which the density equals `height`, or any number if there is no such point.
+        """The points (m,) at which the density equals `height` (m,), one in each of m pieces of the line.
 
-        The density is monotone on a piece. middle: a point of each piece.
+        The density is monotone on a piece. middle: (m,) a point of each piece. The number is arbitrary for a piece in
+        which the density does not reach the height.
         """
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
-        """Draw independent values (rows, 1) of the law."""
+        """Draws `rows` independent values (rows, 1) of the law from the generator `rng`."""
 
 
 @dataclass(frozen=True)

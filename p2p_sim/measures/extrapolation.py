@@ -5,11 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from p2p_sim.measures.intervals import Estimate
-
-Floats = NDArray[np.float64]
+from p2p_sim.measures.intervals import Estimate, Floats
 
 
 def predict(
@@ -109,7 +107,10 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A bound below which any of n Bin(trials, p) numbers, however dependent, is with probability at most `chance`."""
+    """A bound below which any of n Bin(trials, p) numbers, however dependent, is with probability at most `chance`.
+
+    count: n, at least 1. trials, probability: of each number. chance: in (0, 1).
+    """
     return trials - most_of_any(count, trials, 1.0 - probability, chance)
 
 
@@ -153,9 +154,8 @@ class GridLaw:
         return float(self.mass.sum())
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
-        """The distribution of the sum of two independent times, such as those of two messages one after the other."""
-        whole = np.convolve(self.mass, earlier.mass)
-        cells = len(self.mass)
+        """The distribution of this time plus an independent, earlier one, as of two messages one after the other."""
+        whole, cells = np.convolve(self.mass, earlier.mass), len(self.mass)
         whole[cells - 1] = whole[cells - 1 :].sum()
         return GridLaw(self.step_s, whole[:cells])
 
@@ -182,7 +182,10 @@ class GridLaw:
         return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
-        """Upper quantiles (m,), seconds: the first grid times after which the event has a chance of at most `tails`."""
+        """Upper quantiles (m,) in seconds for tail probabilities (m,).
+
+        A quantile is the first time of the grid after which the event happens with at most the tail's probability.
+        """
         after = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
 

@@ -41,7 +41,7 @@ def groups_of(columns: Iterable[Any]) -> list[Group]:
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
     [Group(kind='class', name='0')]
     """
-    figures = filter(None, (figure_of(str(column)) for column in columns))
+    figures = filter(None, map(figure_of, map(str, columns)))
     return [group for figure, group in figures if figure == ERROR]
 
 

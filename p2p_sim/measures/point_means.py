@@ -101,8 +101,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     privacy = [name for name in measured if is_privacy(name)]
     means = [name for name in measured if not is_privacy(name)]
     text = [name for name in rest if name not in measured]
-    same = groups[text].nunique(dropna=False) if text else pd.DataFrame()
-    common = fixed[[name for name in text if same[name].max() == 1]]
+    common = fixed[[name for name in text if groups[name].nunique(dropna=False).max() == 1]]
     worst: pd.DataFrame = groups[privacy].max().where(groups[privacy].count().eq(size, axis=0))
     return pd.concat([out, common, worst, _intervals(groups, means, size)], axis="columns").copy().reset_index()
 
@@ -127,7 +126,10 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """The rows with derived columns; infinite values become NaN, except in privacy columns and axes."""
+    """Result rows with the further columns of `derived`, and infinite values NaN, except in privacy columns and axes.
+
+    axes: columns that a sweep varies, which stay as they are.
+    """
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
         if table[name].isna().all():
@@ -210,37 +212,42 @@ def differences(
         several. Points without this column on either side, or without a common replicate if paired, are left out.
     """
     first_table, second_table = (_wide(rows, axes, column) for rows in (first, second))
-    results, used = [], []
+    by_point = {}
     for point in first_table.index.intersection(second_table.index, sort=False):
         values = dict(zip(axes, point if isinstance(point, tuple) else (point,), strict=False))
         difference = _difference(column, first_table.loc[point], second_table.loc[point], values=values, paired=paired)
         if difference is not None:
-            results.append(difference)
-            used.append(point)
+            by_point[point] = difference
+    results = list(by_point.values())
     if len(results) > 1 and is_privacy(column):
         count = min(difference.counts[0] for difference in results)
         first_worst, second_worst = max(d.first for d in results), max(d.second for d in results)
         results.append(Difference(column, None, first_worst, second_worst, difference=None, counts=(count, count)))
     elif len(results) > 1:
-        a, b = (table.loc[used].dropna(axis=1).mean() for table in (first_table, second_table))
+        a, b = (table.loc[list(by_point)].dropna(axis=1).mean() for table in (first_table, second_table))
         empty = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
         results.append(_difference(column, a, b, values=None, paired=paired) or empty)
     return results
 
 
 def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
-    """A column's numbers as a table with a row for each point, by axis values, and a column for each replicate."""
-    keyed = rows.assign(_all=0) if not axes else rows
+    """A column's numbers as a table with a row for each point, by axis values, and a column for each replicate.
+
+    axes: columns that tell the points apart; if there are none, all rows are one point.
+    """
+    keyed = rows if axes else rows.assign(_all=0)
     keys = [*axes] or ["_all"]
-    order = keyed[keys].drop_duplicates()
-    index = pd.MultiIndex.from_frame(order) if len(keys) > 1 else pd.Index(order[keys[0]])
-    return keyed.pivot(index=keys, columns=REPLICATE, values=column).astype(float).reindex(index)
+    order = keyed.set_index(keys).index.unique()
+    return keyed.pivot(index=keys, columns=REPLICATE, values=column).astype(float).reindex(order)
 
 
 def _difference(
     column: str, a: pd.Series, b: pd.Series, *, values: dict[str, object] | None, paired: bool
 ) -> Difference | None:
-    """The difference between two series of values by replicate, `b` minus `a`; None without values to compare."""
+    """The difference between two series of values by replicate, `b` minus `a`; None without values to compare.
+
+    values: of the axes at the point, for the result. paired: whether to compare equal replicates, which both must have.
+    """
     a, b = a.dropna(), b.dropna()
     if paired:
         both = a.index.intersection(b.index)

@@ -78,7 +78,7 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
     """Sentences on how many of 100 labels are guessed right with and without users' messages, in the worst row.
 
     Args:
-        rows: result rows; without the columns on guesses there is no sentence.
+        rows: result rows; without the columns on guesses (guess_... and advantage_...) there is no sentence.
         every: add a sentence for an observer who knows the class shares of each cluster.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():

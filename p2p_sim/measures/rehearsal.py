@@ -57,7 +57,10 @@ def corollary2(epsilon: float, heterogeneity: float) -> Choice:
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The choices that a rehearsal compares: uniform randomised response, all labels resampled, and splits of ε."""
+    """The choices that a rehearsal compares: uniform randomised response, all labels resampled, and splits of ε.
+
+    epsilon: ε that each choice spends in full. classes: K.
+    """
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
         tau = float(f"{threshold:.3g}")
@@ -103,16 +106,14 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
     opposite at the two points.
     """
     phi, count = min(heterogeneity, 1.0), REHEARSED // classes
-    half = phi / 2.0
     cluster = rng.dirichlet(np.full(classes, 2.0 / classes), size=count)
-    rows = np.arange(count)
-    first = cluster.argmax(axis=1)
+    rows, first = np.arange(count), cluster.argmax(axis=1)
     second = (first + rng.integers(1, classes, size=count)) % classes
     pair = np.zeros_like(cluster)
     pair[rows, first] = pair[rows, second] = 0.5
     cluster = (1.0 - phi) * cluster + phi * pair  # both labels have a probability of at least φ/2
     shift = np.zeros_like(cluster)
-    shift[rows, first], shift[rows, second] = half, -half
+    shift[rows, first], shift[rows, second] = phi / 2.0, -phi / 2.0
     points = np.maximum(np.stack([cluster + shift, cluster - shift]), 0.0)
     return cluster, points / points.sum(axis=2, keepdims=True)
 
@@ -121,6 +122,10 @@ def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int,
     """The candidate with the smallest risk in a rehearsal; each spends ε in full: 2/σ + ln(1 + (1-λ)/(λτ)) = ε.
 
     Uniform randomised response is chosen unless another candidate is better by three standard errors.
+
+    Args:
+        epsilon: ε. classes: K. cluster_size: users of a cluster. decisions: that a learner takes in a cluster.
+        heterogeneity: a guess of φ, the L1 distance between label distributions of a point and its cluster.
     """
     choices = candidates(epsilon, classes)
     risks = rehearse(choices, classes, cluster_size, decisions, heterogeneity)

@@ -13,8 +13,7 @@ def log_risk(mass: Floats, label_distribution: Floats, predicted: Floats) -> flo
         mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
         predicted: (P, K), rows that sum to 1.
     """
-    safe = np.log(np.clip(predicted, 1e-300, 1.0))
-    return float(-(mass @ np.sum(label_distribution * safe, axis=1)))
+    return float(-(mass @ np.sum(label_distribution * np.log(np.clip(predicted, 1e-300, 1.0)), axis=1)))
 
 
 def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> float:
@@ -29,7 +28,10 @@ def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> f
 
 
 def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
-    """The smallest expected 0-1 loss of any classifier under the law: 1 - E max_k p(k|x)."""
+    """The smallest expected 0-1 loss of any classifier under the law: 1 - E max_k p(k|x).
+
+    mass: (P,) probability of each point x. label_distribution: (P, K) p(k|x).
+    """
     return float(mass @ (1.0 - label_distribution.max(axis=1)))
 
 
@@ -54,6 +56,8 @@ def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float
 
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
     """Smallest expected 0-1 loss, and smallest expected log loss in nats, of predictors that ignore the features.
+
+    mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
 
     >>> constant_risks(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [0.0, 1.0]]))
     (0.5, 0.6931471805599453)
@@ -104,8 +108,9 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
         p = share(w)
         return np.asarray(design.T @ (design * (mass * p * (1.0 - p))[:, None]))
 
-    start = np.zeros(design.shape[1])
-    optimum = minimize(loss, start, jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-11})
+    optimum = minimize(
+        loss, np.zeros(design.shape[1]), jac=gradient, hess=hessian, method="trust-exact", options={"gtol": 1e-11}
+    )
     return loss(optimum.x, positive)
 
 
@@ -158,7 +163,6 @@ def heterogeneity_upper_estimate(
     """
     sizes = np.diff(cluster_offsets)
     cluster = np.repeat(np.arange(len(sizes)), sizes)
-    counts = np.bincount(cluster * num_classes + labels, minlength=len(sizes) * num_classes)
-    counts = counts.reshape(len(sizes), num_classes)
+    counts = np.bincount(cluster * num_classes + labels, minlength=len(sizes) * num_classes).reshape(-1, num_classes)
     same = (counts * (counts - 1)).sum(axis=1)  # ordered pairs of users of a cluster with the same label
     return float(np.sum(2.0 * (sizes - same / (sizes - 1))) / len(labels))

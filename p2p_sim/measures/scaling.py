@@ -4,11 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from p2p_sim.measures.intervals import Estimate
+from p2p_sim.measures.intervals import Estimate, Floats
 
-Floats = NDArray[np.float64]
 RESAMPLES = 400
 """Number of bootstrap samples of the replicates for the 95% interval of a fitted constant."""
 VARIES = 1.1
@@ -86,7 +84,8 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
     constant is 0. Terms that do not vary over the points cannot be separated: they share one constant.
 
     Args:
-        table: a row for each point. values: (P, R) at each point and replicate, with means over replicates above 0.
+        table: a row for each of P points, with columns sampling_rate (θ), num_users (n), heterogeneity (φ) and
+            flip_prob (α). values: (P, R) risks at each point and replicate, with means over replicates above 0.
         rng: draws the resampled replicates.
 
     Raises:
@@ -100,7 +99,16 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
 
 def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
-    """The fit of one form with the given powers of the columns (P, 3) of `base`: φ, α and 1/(θn)."""
+    """The constants, with 95% intervals, of one form in `FORMS`, fitted to the means over replicates.
+
+    Args:
+        name: of the form. powers: of each of its three terms, by the term's symbol.
+        base: (P, 3) φ, α and 1/(θn) at each of P points; term k is column k to its power.
+        values: (P, R) risks measured at each point and replicate. rng: draws the resampled replicates.
+
+    Raises:
+        ValueError: there are fewer points than constants, or terms vary in step.
+    """
     # the design: a column for each term that varies, and one for all other terms; a φ of 1e-17 is a rounding error
     terms, (points, replicates) = base ** list(powers.values()), values.shape
     varying = terms.max(axis=0) > np.maximum(VARIES * terms.min(axis=0), 1e-12)
@@ -124,7 +132,7 @@ def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng:
 
 
 def _relative_nnls(design: Floats, mean: Floats) -> Floats:
-    """The non-negative constants c that minimise Σ ((design c)/mean - 1)²."""
+    """The constants c (p,), at least 0, that minimise Σ ((design c)/mean - 1)²; design: (P, p). mean: (P,), above 0."""
     from scipy.optimize import nnls
 
     relative = design / mean[:, None]

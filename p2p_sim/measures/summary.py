@@ -114,12 +114,13 @@ def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str,
         rows: of the scenario. parameters: columns that hold parameters of its mechanism.
     """
     first = rows.iloc[0]
-    record: dict[str, Any] = {"replicates": len(rows)}
-    record |= {
-        name: first[name] for name in ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")
+    words = ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")
+    record: dict[str, Any] = {
+        "replicates": len(rows),
+        **{name: first[name] for name in words},
+        "oracle": bool(rows["oracle"].any()),
+        **{name: float(first[name]) for name in _complete(rows, ("delta", "sampling_rate"))},
     }
-    record["oracle"] = bool(rows["oracle"].any())
-    record |= {name: float(first[name]) for name in _complete(rows, ("delta", "sampling_rate"))}
     for name in _complete(rows, parameters):
         if name not in record:
             record |= {f"{name}_min": float(rows[name].min()), f"{name}_max": float(rows[name].max())}
@@ -127,8 +128,7 @@ def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str,
     # means with intervals; the loss of accuracy pairs private and non-private results of the same replicate
     paired = excess_error(rows)
     for name, mean in {**means(rows), **({LOSS: paired} if paired else {}), **group_means(rows)}.items():
-        interval = [mean.low, mean.high] if mean.replicates > 1 else None
-        record[name] = {"mean": mean.value, "interval_95": interval}
+        record[name] = {"mean": mean.value, "interval_95": [mean.low, mean.high] if mean.replicates > 1 else None}
     if totals := {name: int(rows[name].sum()) for name in _complete(rows, TOTALS)}:
         record["totals"] = totals
     return record

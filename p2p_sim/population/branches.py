@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, field_validator
 
 from p2p_sim.base import InputError, Streams, shortened
 from p2p_sim.population.data_files import State, find_file, read_bytes, state
 from p2p_sim.population.digits_and_adult import RandomSplit
-from p2p_sim.population.population import Examples, Sample, Source
+from p2p_sim.population.population import Examples, Floats, Sample, Source
 
 HOSPITALS = ("cleveland", "hungarian", "switzerland", "va")
 CENTRE = (54, 0.7, 3, 132, 240, 0.15, 0.6, 145, 0.4, 1, 1.7, 0.7, 4.7)
@@ -36,20 +35,19 @@ class HeartConfig(RandomSplit):
     """Share of the rows that are held out to measure error, between 0 and 1; every replicate draws these rows anew."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The processed files of the four hospitals, in the order of `HOSPITALS`."""
+        """Paths of the four hospitals' files, in the order of `HOSPITALS`, found in the directories `places`."""
         return [find_file("uci-heart", places, "uci-heart", (f"processed.{name}.data",)) for name in HOSPITALS]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the rows of all hospitals at random into users (patients) and holdout."""
-        hospitals = [read_hospital(path, state(path)) for path in self.files(places)]
-        return self.split(_together(hospitals), 2, streams)
+        """Splits the rows of all hospitals, read from the directories `places`, at random into users and holdout."""
+        return self.split(_together([read_hospital(path, state(path)) for path in self.files(places)]), 2, streams)
 
 
 @lru_cache(maxsize=8)
 def read_hospital(path: Path, state: State) -> Examples:
-    """Reads one hospital's file: scaled features (n, 13) and labels (n,).
+    """Reads one hospital's file: scaled features (n, 13), and labels (n,), 1 for a diseased heart.
 
-    state: time of change and size of the file, so that a changed file is read again.
+    path: of the file. state: time of change and size of the file, so that a changed file is read again.
 
     Raises:
         InputError: there are not 14 columns of numbers, the last a diagnosis from 0 to 4, or a number is too large.
@@ -69,7 +67,6 @@ def read_hospital(path: Path, state: State) -> Examples:
     return Examples(features, (table[:, 13] > 0).astype(np.uint8))
 
 
-Floats = NDArray[np.float64]
 SHIFT = 0.3
 """Standard deviation of a branch's mean of each feature, around the main organisation's mean."""
 
@@ -84,7 +81,7 @@ class Branch(NamedTuple):
     weights: Floats
 
     def draw(self, rows: int, rng: np.random.Generator) -> Examples:
-        """Draws this many independent rows of the law, with their labels."""
+        """Draws `rows` independent rows of the law, with their labels, from the generator `rng`."""
         x = rng.standard_normal((rows, len(self.mean))) + self.mean
         return Examples(x, (x @ self.weights + rng.logistic(size=rows) > 0.0).astype(np.uint8))
 
@@ -157,7 +154,10 @@ class BranchesConfig(Source):
         )  # fmt: skip
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users' rows of one replicate, and further rows of each organisation to measure errors."""
+        """Draws the users' rows of one replicate, and further rows of each organisation to measure errors.
+
+        streams: the replicate's random streams. places: not used, as no file is read.
+        """
         rng, laws = streams.generator("population"), self.laws()
         return Sample(
             _together([law.draw(size, rng) for law, size in zip(laws, self.sizes, strict=True)]),
@@ -167,7 +167,7 @@ class BranchesConfig(Source):
 
 
 def _together(parts: Sequence[Examples]) -> Examples:
-    """Joins the rows of several organisations; each organisation becomes a cluster."""
+    """The rows of several organisations as one table; the rows of parts[c] are in cluster c."""
     features = np.concatenate([part.features for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(part.labels) for part in parts]))

@@ -28,7 +28,7 @@ _OFF = 1e-6
 def check_sample(method: str, sample: Any) -> None:
     """Raise InputError if a plug-in's sample has types, shapes or ranges with which results would be wrong.
 
-    method: the beginning of the message.
+    method: the beginning of the message, which names the plug-in's method. sample: what the method returned.
     """
     require(method, isinstance(sample, Sample), f"must give a Sample, not {type(sample).__name__}")
     classes = sample.num_classes
@@ -45,9 +45,9 @@ def check_sample(method: str, sample: Any) -> None:
         raise InputError(f"{method}must hold rows out, or give the law, by which errors are measured")
     if sample.law is not None:
         _check_law(f"{method}law: ", sample.law, columns, int(classes))
-        point = sample.point
-        placed = is_array(point, "iu", (users,)) and point.min() >= 0 and point.max() < len(sample.law.mass)
-        require(method, placed, f"point must be integers ({users},) in 0..{len(sample.law.mass) - 1}, with a law")
+        point, points = sample.point, len(sample.law.mass)
+        placed = is_array(point, "iu", (users,)) and point.min() >= 0 and point.max() < points
+        require(method, placed, f"point must be integers ({users},) in 0..{points - 1}, with a law")
     if sample.values is not None:
         grid = np.asarray(sample.values)
         right = is_array(grid, "iuf", (int(classes),)) and np.isfinite(grid).all() and (np.diff(grid) > 0).all()
@@ -57,12 +57,11 @@ def check_sample(method: str, sample: Any) -> None:
 def _check_rows(method: str, rows: Any, classes: int) -> None:
     """Raise InputError unless rows are Examples with finite features and as many labels, all below `classes`.
 
-    method: the beginning of the message.
+    method: the beginning of the message. classes: K, one more than the largest label allowed.
     """
     require(method, isinstance(rows, Examples), f"must be Examples, not {type(rows).__name__}")
     features, labels = rows.features, rows.labels
-    matrix = isinstance(features, np.ndarray) and features.dtype.kind == "f" and features.ndim == 2
-    require(method, matrix, "features must be floating-point numbers (n, d)")
+    require(method, is_array(features, "f", (None, None)), "features must be floating-point numbers (n, d)")
     require(method, bool(np.isfinite(features).all()), "features must be finite")
     count = len(features)
     right = is_array(labels, "u", (count,)) and labels.dtype == np.uint8
@@ -162,8 +161,9 @@ def build_population(
         values=sample.values,
         line_law=sample.line_law,
     )
-    columns = [kind for kind in groups if kind not in (CLASS, CLUSTER_SIZE)]
-    groupings = {column: source.grouping(column, places, streams) for column in columns}
+    groupings = {
+        column: source.grouping(column, places, streams) for column in groups if column not in (CLASS, CLUSTER_SIZE)
+    }
     if CLUSTER_SIZE in groups:
         groupings[CLUSTER_SIZE] = by_size(people.cluster_sizes, _measured_clusters(people, own))
     return replace(people, groupings=groupings) if groupings else people
@@ -187,7 +187,11 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The users that `build_population` would draw from this source, drawn shard by shard when they are needed."""
+    """The users that `build_population` draws from this source, but with labels generated when they are asked for.
+
+    Raises:
+        InputError: a cluster has fewer users than `clusters.min_size`.
+    """
     people = source.drawn(streams)
     clusters.check_sizes(people.cluster_sizes)
     return people

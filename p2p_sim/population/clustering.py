@@ -25,7 +25,7 @@ class Clustering(Config):
     """s: smallest cluster allowed, at least 2."""
 
     def shortfall(self, clusters: int) -> str:
-        """A clause on why there are only this many clusters, if fewer than the key `count` states; else empty."""
+        """A clause for messages: why there are only `clusters` clusters if the key `count` asks for more, or empty."""
         return ""
 
 
@@ -36,10 +36,9 @@ class _Merging(Clustering):
     """Number of clusters asked for, at least 1; merging may leave fewer."""
 
     def shortfall(self, clusters: int) -> str:
-        """A clause on merging if merging has left fewer clusters than asked for; else empty."""
-        if clusters >= self.count:
-            return ""
-        return f"{self.count:,} asked for; those of fewer than min_size = {self.min_size:,} users are merged"
+        """A clause for messages on merging, if it leaves fewer clusters (`clusters`) than `count`; else empty."""
+        reason = f"those of fewer than min_size = {self.min_size:,} users are merged"
+        return f"{self.count:,} asked for; {reason}" if clusters < self.count else ""
 
 
 def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], min_size: int) -> Clusters:
@@ -74,7 +73,7 @@ def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], mi
 
 
 def check_users(key: str, least: int, users: int) -> None:
-    """Raise InputError if the key `clusters.{key}`, a number of clusters or a size, needs more users than there are."""
+    """Raise InputError if the key `clusters.{key}` needs `least` users, and there are fewer: only `users`."""
     if least > users:
         raise InputError(f"clusters.{key} = {least}: there are only {count(users, 'user')}")
 
@@ -93,7 +92,7 @@ class AgglomerativeClusters(_Merging):
     by_distance: ClassVar[str] = "agglomerative clustering"
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns the cluster of each user (n,), numbered from 0, by Ward's agglomerative clustering of features."""
+        """The cluster of each user (n,), numbered from 0, by Ward's clustering of features; `streams` is not used."""
         from sklearn.cluster import AgglomerativeClustering
 
         check_users("count", self.count, len(users.labels))
@@ -123,7 +122,10 @@ class BalancedClusters(Clustering):
     """Number of clusters asked for, 1 to 2,000; fewer are made if there are too few users for min_size."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns the cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes."""
+        """The cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes.
+
+        users: rows of all n users. streams: the replicate's random streams, which give start and order.
+        """
         from sklearn.cluster import MiniBatchKMeans
 
         total, features = len(users.labels), users.features.astype(np.float64)
@@ -142,10 +144,9 @@ class BalancedClusters(Clustering):
         return cluster
 
     def shortfall(self, clusters: int) -> str:
-        """A clause on `min_size` if that allows fewer clusters than asked for; else empty."""
-        if clusters >= self.count:
-            return ""
-        return f"{self.count:,} asked for; there are too few users for so many of min_size = {self.min_size:,}"
+        """A clause for messages on `min_size`, if it allows fewer clusters (`clusters`) than `count`; else empty."""
+        reason = f"there are too few users for so many of min_size = {self.min_size:,}"
+        return f"{self.count:,} asked for; {reason}" if clusters < self.count else ""
 
 
 def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: NDArray[np.int64]) -> Clusters:
@@ -183,7 +184,10 @@ class HdbscanClusters(Clustering):
     """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns the cluster of each user (n,), numbered from 0: her dense region or, without one, the nearest."""
+        """The cluster of each user (n,), numbered from 0: her dense region or, without one, the nearest.
+
+        users: rows of all n users. streams: not used, as nothing is drawn.
+        """
         check_users("min_size", self.min_size, len(users.labels))
         region = density_clusters(users, self.min_size)
         dense = region >= 0
@@ -197,11 +201,13 @@ class HdbscanClusters(Clustering):
 
 
 def density_clusters(users: Examples, min_size: int) -> Clusters:
-    """Returns the dense region that HDBSCAN finds for each user (n,), numbered from 0; -1 for users in none."""
+    """The dense region of each user's features (n,), numbered from 0, as HDBSCAN finds it; -1: in no dense region.
+
+    users: rows of all n users. min_size: smallest number of users in a dense region.
+    """
     from sklearn.cluster import HDBSCAN
 
-    labels = HDBSCAN(min_cluster_size=min_size, copy=True).fit_predict(users.features)
-    return np.asarray(labels, dtype=np.int64)
+    return np.asarray(HDBSCAN(min_cluster_size=min_size, copy=True).fit_predict(users.features), dtype=np.int64)
 
 
 class GivenClusters(Clustering):
@@ -213,7 +219,7 @@ class GivenClusters(Clustering):
     """s: smallest cluster allowed, at least 2; a smaller cluster is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns the cluster of each user (n,) as the population states it, numbered from 0 without gaps."""
+        """The cluster of each user (n,) as her row states it, numbered from 0 without gaps; `streams` is not used."""
         if users.cluster is None:
             raise InputError(
                 "clusters.kind = 'given': this population has no clusters; use 'random' or, where features are public, "
@@ -225,9 +231,10 @@ class GivenClusters(Clustering):
 
     def check_sizes(self, sizes: NDArray[np.int64]) -> None:
         """Raise InputError if a cluster has fewer users than `min_size`; sizes: (C,) users in each cluster."""
-        smallest = int(sizes.min())
-        if smallest < self.min_size:
-            raise InputError(f"clusters.min_size = {self.min_size}: the population has a cluster of {smallest} users")
+        if sizes.min() < self.min_size:
+            raise InputError(
+                f"clusters.min_size = {self.min_size}: the population has a cluster of {sizes.min()} users"
+            )
 
 
 class RandomClusters(Clustering):
@@ -241,7 +248,7 @@ class RandomClusters(Clustering):
     """s: smallest cluster allowed, at least 2; a smaller cluster is an error."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns a random cluster for each user (n,), numbered from 0."""
+        """A random cluster for each of the n users (n,), numbered from 0, drawn from the replicate's `streams`."""
         total = len(users.labels)
         each = total // self.count
         if each < self.min_size:
@@ -260,7 +267,7 @@ class KMeansClusters(_Merging):
     """Whether to use mini-batch k-means: faster on very large populations, with slightly less compact clusters."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns the cluster of each user (n,), numbered from 0, by k-means on the features."""
+        """The cluster of each user (n,), numbered from 0, by k-means on features, with a start drawn from `streams`."""
         from sklearn.cluster import KMeans, MiniBatchKMeans
 
         check_users("count", self.count, len(users.labels))
@@ -279,7 +286,7 @@ class GridClusters(Clustering):
     """Number of equal intervals between the smallest and largest value of each feature in dims; 1 to 10,000."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """Returns the cluster of each user (n,), numbered from 0, by the grid cell of her features."""
+        """The cluster of each user (n,), numbered from 0, by the grid cell of her features; `streams` is not used."""
         available = users.features.shape[1]
         for dim in self.dims:
             if not 0 <= dim < available:

@@ -44,7 +44,7 @@ def frames() -> Path:
 def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
     """The path of a file that a scenario names under `key`, from the first directory that has the file.
 
-    places: directories to look in, before the current directory.
+    path: as the scenario states it. places: directories to look in, before the current directory.
 
     Raises:
         InputError: no directory has the file.
@@ -64,6 +64,7 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
 
     Args:
         kind: of the population, for messages. places: the directories; the first match wins.
+        folder: subfolder of each directory in which the data set's files may be. names: names that the file may have.
 
     Raises:
         InputError: there is no such file.
@@ -107,7 +108,7 @@ State = tuple[int, int]
 
 
 def state(path: Path) -> State:
-    """The state of the file at a path."""
+    """The time of last change (ns) and the size (bytes) of the file at a path: a changed file has another state."""
     status = path.stat()
     return status.st_mtime_ns, status.st_size
 

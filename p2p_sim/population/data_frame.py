@@ -48,8 +48,8 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     proposed = look_at(path, label, stated)
     if "features" not in keys and proposed.lost:
         warnings.warn(f"table: {proposed.loss(label)}; features=[...] states which are used", UserWarning, stacklevel=2)
-    merged = {**proposed.keys, **keys}
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in merged.items()}
+    chosen = proposed.keys | keys
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items()}
     try:
         return TableConfig.model_validate({"path": name, "label": label, **plain})
     except ValidationError as error:
@@ -58,7 +58,10 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
 
 @cache
 def _own_directory(process: int) -> Path:
-    """The directory for this process's frames, which is removed when this process ends, but not when a fork ends."""
+    """The directory for the frames of this process, whose number is `process`.
+
+    It is removed when this process ends, but not when a fork of it ends.
+    """
     directory = frames() / str(process)
     directory.mkdir(mode=0o700, exist_ok=True)
     atexit.register(lambda: shutil.rmtree(directory, ignore_errors=True) if os.getpid() == process else None)
@@ -66,7 +69,11 @@ def _own_directory(process: int) -> Path:
 
 
 def _content(frame: Any) -> bytes:
-    """The columns of a frame as the bytes of an Arrow file: equal for equal frames with all library versions."""
+    """The columns of a data frame as the bytes of an Arrow file: equal for equal frames with all library versions.
+
+    Raises:
+        InputError: `frame` is no data frame, or two columns have the same name.
+    """
     import pandas as pd
     import pyarrow as pa
     from pyarrow.interchange import from_dataframe

@@ -114,7 +114,7 @@ def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list
     """Compares every file of a data set with its published checksums, one result for each file.
 
     Args:
-        places: directories in which files are looked for; the first match wins.
+        dataset: the data set. places: directories in which files are looked for; the first match wins.
         read: whether to compare the checksums; if not, the check is only whether the files exist.
     """
     return [_checked(dataset.kind, file, places, read) for file in dataset.files]
@@ -129,12 +129,11 @@ def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) ->
     if not read:
         return Checked(file, path)
     try:
-        version = file.version(path)
-        size = 0 if version else len(read_bytes(path))
+        if (version := file.version(path)) is not None:
+            return Checked(file, path, version)
+        size = len(read_bytes(path))
     except InputError as error:
         return Checked(file, path, fault=str(error).removeprefix(f"{path}: "))
-    if version is not None:
-        return Checked(file, path, version)
     difference = "other content" if size == file.bytes else f"{size:,} bytes of other content"
     return Checked(file, path, fault=f"{difference} than published ({file.bytes:,} bytes, not compressed)")
 
@@ -149,6 +148,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
     A file is kept only if it has the checksum of a known version.
 
     Args:
+        dataset: the data set.
         directory: of data files; the new files go to its subfolder with the name of the data set's kind.
 
     Raises:
@@ -191,13 +191,13 @@ def _pooch() -> Any:
 
 
 def _retrieved(pooch: Any, address: str, scratch: Path) -> Path:
-    """Downloads the file at an address into the folder `scratch`, and returns its path."""
+    """Downloads the file at an address into the folder `scratch`, by the module `pooch`, and returns its path."""
     with _reachable(address):
         return Path(pooch.retrieve(address, known_hash=None, fname=address.rsplit("/", 1)[-1], path=scratch))
 
 
 def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
-    """Extracts one file from an archive into the folder `scratch`, and returns its path."""
+    """Extracts one file from the tar archive at a path into the folder `scratch`, and returns the file's path."""
     with _reachable(archive.name), tarfile.open(archive) as members:
         content = members.extractfile(str(file.fetch))
         if content is None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
     """Training and test rows of UCI Adult; features: 6 standardised numbers, then 0 or 1 for each category value.
 
+    paths: of the training and of the test file.
     states: times of change and sizes of the files, so that changed files are read again.
     """
     import pandas as pd  # takes about a second; other populations need not wait
@@ -83,7 +84,7 @@ class RandomSplit(Extended, Source):
     """Share of the rows that are held out to measure error, between 0 and 1."""
 
     def held_out(self, count: int, streams: Streams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Indices of the users' rows, and of the rows held out, drawn at random from `count` rows.
+        """Indices of the users' rows, and of the rows held out, drawn by `streams` from `count` rows.
 
         The draw looks at no label, so ε is that of an exchange among just these users. The rows held out do not
         depend on the number of users.
@@ -99,12 +100,16 @@ class RandomSplit(Extended, Source):
                 "at least 1 and all but 2 are allowed"
             )
         if self.users is not None and self.users > count - held:
-            available = f"{count - held} of {count} rows are not held out to test on"
-            raise InputError(f"population.users = {self.users}: {available}")
+            raise InputError(
+                f"population.users = {self.users}: {count - held} of {count} rows are not held out to test on"
+            )
         return order[held:][: self.users], order[:held]
 
     def split(self, rows: Examples, num_classes: int, streams: Streams) -> Sample:
-        """Splits rows at random into users and a holdout; the holdout's rows lose their indices in the source."""
+        """Splits rows at random, by the replicate's `streams`, into users and a holdout.
+
+        num_classes: K. The holdout's rows lose their indices in the source.
+        """
         learned, held = self.held_out(len(rows.labels), streams)
         holdout = replace(rows.take(held), row=None, source_rows=None)
         return Sample(rows.take(learned), num_classes, holdout, values=self.known_values)
@@ -124,7 +129,7 @@ class DigitsConfig(RandomSplit):
         return 10 if self.task == "classes" else 2
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits all digits at random into users and holdout."""
+        """Splits all digits at random, by `streams`, into users and holdout; `places` is not used."""
         from sklearn.datasets import load_digits
 
         features, digits = load_digits(return_X_y=True)
@@ -139,7 +144,7 @@ class OfficialSplit(Source):
     """Number of users, drawn anew in each replicate from the training rows, at least 2; absent: all training rows."""
 
     def _choose(self, train: Examples, streams: Streams) -> Examples:
-        """The training rows that are users in a replicate."""
+        """The training rows that are users in a replicate: all, or `users` of them, drawn by `streams`."""
         if self.users is None:
             return train
         if self.users > len(train.labels):
@@ -155,18 +160,18 @@ class AdultConfig(OfficialSplit):
     group_columns: ClassVar[tuple[str, ...]] = tuple(ADULT_CATEGORIES)
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the training and the test file, in this order."""
+        """Paths of the training and the test file, in this order, found in the directories `places`."""
         names = (("adult-train.csv", "adult.data"), ("adult-test.csv", "adult.test"))
         return [find_file("adult", places, "adult", either) for either in names]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Returns training rows as users, and all test rows as holdout."""
+        """Training rows (all, or some drawn by `streams`) as users, and all test rows; `places` has the files."""
         paths = tuple(self.files(places))
         train, holdout = load_adult(paths, tuple(map(state, paths)))
         return Sample(self._choose(train, streams), 2, holdout)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """Groups the test rows by the values of a category column, such as "sex"."""
+        """The groups of the test rows by a category column, such as "sex"; files are looked for in `places`."""
         test = _read_adult(self.files(places)[1])
         return by_column(column, test[ADULT_CATEGORIES[column]].astype("str").tolist())
 

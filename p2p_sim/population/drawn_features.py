@@ -10,9 +10,7 @@ from pydantic import Field, model_validator
 
 from p2p_sim.base import Extended, Streams
 from p2p_sim.measures import LINE_LAWS, Factor, Harmonic, LineLaw, ProductLaw, Sine, StepLaw, box_centres
-from p2p_sim.population.population import GRID, Examples, FiniteLaw, GridSize, Sample, Source, even_grid
-
-Floats = NDArray[np.float64]
+from p2p_sim.population.population import GRID, Examples, FiniteLaw, Floats, GridSize, Sample, Source, even_grid
 
 
 class CircleConfig(Source):
@@ -73,11 +71,10 @@ class CircleConfig(Source):
             height = (1.0 + sigma * u) * slope / (sigma * math.sqrt(2.0))
             return math.exp(-u * u / 2.0) / math.sqrt(2.0 * math.pi) * float(erf(height))
 
-        inside, _ = quad(density, max(-1.0 / sigma, -40.0), 40.0, points=[0.0], epsabs=1e-13, limit=200)
-        return 1.0 - float(inside)
+        return 1.0 - float(quad(density, max(-1.0 / sigma, -40.0), 40.0, points=[0.0], epsabs=1e-13, limit=200)[0])
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Draws independent rows of the law, with their clusters."""
+        """Draws `count` independent rows of the law, with their clusters, from the generator `rng`."""
         labels = rng.integers(0, self.num_classes, count, dtype=np.uint8, endpoint=False)
         features = self.centres[labels] + self.sigma * rng.standard_normal((count, 2))
         turn = np.arctan2(features[:, 1], features[:, 0]) * self.num_classes / (2.0 * math.pi)
@@ -113,10 +110,6 @@ class LinearConfig(Source):
         if self.users < self.num_clusters:
             raise ValueError(f"users = {self.users}: must be at least num_clusters = {self.num_clusters}")
         return self
-
-    @property
-    def known_classes(self) -> int | None:
-        return self.grid
 
     @property
     def known_values(self) -> tuple[float, ...]:
@@ -189,7 +182,7 @@ class RealLineConfig(Source):
         return Sample(users, 2, self._draw(self.holdout, streams.generator("holdout")), line_law=self.line_law)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Draws independent rows in a single cluster; the label is 1 at or above the law's median."""
+        """Draws `count` independent rows in a single cluster; the label is 1 at or above the law's median."""
         x = self.line_law.draw(count, rng)
         labels = (self.line_law.cdf(x[:, 0]) >= 0.5).astype(np.uint8)
         return Examples(x, labels, np.zeros(count, dtype=np.int64))

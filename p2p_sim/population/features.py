@@ -85,7 +85,10 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
 
 
 def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> Floats:
-    """A column's `values` in the used rows as numbers, NaN for a missing one; an InputError if a text is no number."""
+    """The numbers (m,) or (m, k) of a column in the used rows; NaN: missing. An InputError if a text is no number.
+
+    values: the column's cells in the used rows. used_rows: (m,) indices of these rows in the file, for messages.
+    """
     if not is_text(values):
         return values.astype(np.float64)
     texts = [None if gap else str(value) for value, gap in zip(values, is_missing(values), strict=True)]
@@ -108,8 +111,8 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     for style in conventions(pd.Series([text for text in texts if text is not None], dtype=object)):
         decimal = f"population.decimal = {quoted(style.decimal)}" if style.decimal != "." else ""
         thousands = f"population.thousands = {quoted(style.thousands)}" if style.thousands else ""
-        cells = count(len(texts), "cell")
-        return f"{' with '.join(filter(None, (decimal, thousands)))} reads all {cells} of this column as numbers"
+        keys = " with ".join(filter(None, (decimal, thousands)))
+        return f"{keys} reads all {count(len(texts), 'cell')} of this column as numbers"
     # a few words among numbers are likely missing values; many different texts are categories, too many are names
     different, wordy = len(set(texts)), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:
@@ -152,6 +155,7 @@ def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows
     """Warnings about one-hot columns that look like numbers or names, a line each with advice.
 
     Args:
+        table: the file's columns. columns: those that become features, restricted to the used rows.
         used_rows: (m,) indices in the file of the columns' rows. listed: columns that the scenario names in one_hot.
     """
     lines = (_doubt(table, c, used_rows, c.name in listed) for c in columns if c.treatment.one_hot)
@@ -159,7 +163,10 @@ def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows
 
 
 def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: bool) -> str:
-    """The warning about a one-hot column that looks like numbers or names; empty if it looks like neither."""
+    """The warning about a one-hot column that looks like numbers or names; empty if it looks like neither.
+
+    used_rows: (m,) indices in the file of the column's rows. listed: whether the scenario names the column in one_hot.
+    """
     texts = column.values[:, 0]
     there = np.flatnonzero(~is_missing(texts))
     different = len(set(texts[there]))
@@ -189,7 +196,8 @@ def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> tuple[
     The count is empty if there is only one faulty cell.
 
     Args:
-        used_rows: (m,) indices of the used rows in the file. rows: indices of the faulty rows among the used rows.
+        table, name: the table, and the column's name. used_rows: (m,) indices of the used rows in the file.
+        rows: indices of the faulty rows among the used rows.
     """
     cell = table.cell(name, int(used_rows[rows[0]]))
     more = f" ({len(rows):,} such cells)" if len(rows) > 1 else ""
@@ -202,7 +210,7 @@ def quoted(text: str) -> str:
 
 
 def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
-    """Features (m, d) of all used rows, in the order of the columns.
+    """Features (m, d) of all m used rows, in the order of the columns.
 
     Means, spreads and replacements of missing values are computed from the rows `fitted_on`. A one-hot column becomes a
     feature for each value in all used rows.
@@ -234,7 +242,10 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
 
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
-    """Standard deviation on `rows` of each feature that is not constant, by name; one-hot columns count as 1/2."""
+    """Standard deviation of each feature that is not constant, by name; one-hot columns count as 1/2.
+
+    columns: that become features. rows: indices of the rows from which the deviations are computed.
+    """
     scales: dict[str, float] = {}
     for column in columns:
         spread = np.array([0.5]) if column.treatment.one_hot else transformed([column], rows).std(axis=0)

@@ -63,7 +63,10 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which features depend on all rows, or None; components of public images depend on no user."""
+        """The key by which a user's features or label may depend on other users' rows; None if there is no such key.
+
+        Principal components of public images depend on no user.
+        """
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
 
@@ -73,17 +76,20 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def reader(self) -> Reader:
-        """The function that reads the files."""
+        """The function that reads images and class numbers from the paths that `files` returns."""
         return read_idx_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the training images, their classes, the test images and their classes, in this order."""
+        """Paths of the training images, their classes, the test images and their classes, found in `places`."""
         names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
         spelt = ((f"{name}-ubyte", name.replace("-idx", ".idx") + "-ubyte") for name in names)
         return [find_file(self.kind, places, self.kind, both) for both in spelt]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Returns training images as users, and all test images of the task as holdout."""
+        """Training images as users, drawn by `streams` if not all, and all test images of the task as holdout.
+
+        places: directories in which the files are looked for.
+        """
         paths = tuple(self.files(places))
         classes = None if self.against is None else (self.one, self.against)
         images = load_images(
@@ -120,7 +126,7 @@ class Cifar10Config(_ImageConfig):
         return read_cifar_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the training files that exist, in order, and of the test file, last."""
+        """Paths of the training files that exist in the directories `places`, in order, and of the test file, last."""
         paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
             path = paths[0].with_name(paths[0].name.replace("_1", f"_{number}"))
@@ -184,8 +190,10 @@ def load_images(
         chosen, tested = np.isin(numbers, classes), np.isin(test_numbers, classes)
         train, numbers, test, test_numbers = train[chosen], numbers[chosen], test[tested], test_numbers[tested]
     if not min(len(numbers), len(test_numbers)):
-        used = f"{len(numbers)} training and {len(test_numbers)} test images are used"
-        raise InputError(f"{paths[0].parent}: {used}; at least one of each is needed")
+        raise InputError(
+            f"{paths[0].parent}: {len(numbers)} training and {len(test_numbers)} test images are used; at least one of "
+            "each is needed"
+        )
     flat = [images.reshape(len(images), -1).astype(np.float32) / np.float32(255) for images in (train, test)]
     public = flat[0]
     if public_rows is not None:

@@ -40,7 +40,10 @@ class Grouping:
 
 
 def take_rows(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArray[np.bool_]) -> dict[str, Grouping]:
-    """Each grouping, by its name, restricted to some rows, by index or by a mask."""
+    """Each grouping, by its name, restricted to some rows.
+
+    groupings: of m rows. rows: indices of the rows that remain, or a mask (m,).
+    """
     return {kind: Grouping(grouping.names, grouping.of[rows]) for kind, grouping in groupings.items()}
 
 

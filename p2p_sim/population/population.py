@@ -19,6 +19,8 @@ from p2p_sim.base import BLOCK, Config, InputError, Streams
 from p2p_sim.measures import LineLaw
 from p2p_sim.population.measured_groups import Grouping
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class Shard:
@@ -49,10 +51,8 @@ def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
     first, index, last = 0, 0, len(cluster_offsets) - 1
     while first < last:
         begin = int(cluster_offsets[first])
-        end = int(np.searchsorted(cluster_offsets, begin + BLOCK, side="right")) - 1
-        end = max(end, first + 1)
-        offsets = cluster_offsets[first : end + 1] - begin
-        yield Shard(index, begin, int(cluster_offsets[end]), offsets)
+        end = max(int(np.searchsorted(cluster_offsets, begin + BLOCK, side="right")) - 1, first + 1)
+        yield Shard(index, begin, int(cluster_offsets[end]), cluster_offsets[first : end + 1] - begin)
         first, index = end, index + 1
 
 
@@ -158,8 +158,8 @@ class Source(Config):
 
     @property
     def known_classes(self) -> int | None:
-        """Number of classes K; None if only the data show it."""
-        return None
+        """Number of classes K, or of values of the grid if labels are numbers; None if only the data show it."""
+        return None if self.known_values is None else len(self.known_values)
 
     @property
     def known_values(self) -> tuple[float, ...] | None:

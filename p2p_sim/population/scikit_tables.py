@@ -36,7 +36,7 @@ class BreastCancerConfig(RandomSplit):
     known_classes: ClassVar[int | None] = 2
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the tumours at random into users and holdout."""
+        """Splits the tumours at random, by `streams`, into users and holdout; `places` is not used."""
         features, benign = bundled("breast_cancer")
         return self.split(Examples(features, (1 - benign).astype(np.uint8)), 2, streams)
 
@@ -51,7 +51,7 @@ class WineConfig(RandomSplit):
     known_classes: ClassVar[int | None] = 3
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the wines at random into users and holdout."""
+        """Splits the wines at random, by `streams`, into users and holdout; `places` is not used."""
         features, grower = bundled("wine")
         return self.split(Examples(features, grower.astype(np.uint8)), 3, streams)
 
@@ -78,15 +78,14 @@ class DiabetesConfig(RandomSplit):
         return self
 
     @property
-    def known_classes(self) -> int | None:
-        return self.grid
-
-    @property
     def known_values(self) -> tuple[float, ...]:
         return even_grid(self.low, self.high, self.grid)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the patients at random into users and holdout; labels are indices into the public grid."""
+        """Splits the patients at random, by `streams`, into users and holdout; `places` is not used.
+
+        Labels are indices into the public grid.
+        """
         features, progression = bundled("diabetes")
         target = progression.astype(np.float64)
         return self.split(Examples(features, rounded(target, self.known_values), target=target), self.grid, streams)

@@ -101,18 +101,19 @@ class SyntheticConfig(Source):
         return self
 
     def law(self, streams: Streams) -> FiniteLaw:
-        """The law of features and labels in a replicate, with points ordered by cluster."""
+        """The law of features and labels in a replicate, with points ordered by cluster.
+
+        streams: the replicate's, of which only `positive = "random"` draws.
+        """
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)
         # features: the cluster's level, the side ±1 with p(1|x) = mean ± φ/2, and where the point lies on its side
         level = _spread(clusters)[cluster]
         side = np.tile(np.repeat([1.0, -1.0], points // 2), clusters)
         within = np.tile(_spread(points // 2), 2 * clusters)
-        means = np.linspace(self.positive_low, self.positive_high, clusters)
-        if self.positive == "random":
-            means = streams.generator("law").uniform(self.positive_low, self.positive_high, clusters)
-        middle = means[cluster]
-        positive = middle + side * self.heterogeneity / 2
+        spread = np.linspace if self.positive == "even" else streams.generator("law").uniform
+        means = spread(self.positive_low, self.positive_high, clusters)
+        positive = means[cluster] + side * self.heterogeneity / 2
         return FiniteLaw(
             np.stack([level, side, within], axis=1),
             np.full(clusters * points, 1.0 / (clusters * points)),
@@ -121,14 +122,14 @@ class SyntheticConfig(Source):
         )
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, with the law in place of a holdout."""
+        """Draws the users of one replicate by `streams`, with the law in place of a holdout; `places` is not used."""
         drawn = self.drawn(streams)
         law, point = drawn.law, drawn.points(0, self.users)
         users = Examples(law.points[point], drawn.labels(0, self.users), law.cluster[point])
         return Sample(users, 2, law=law, point=point)
 
     def drawn(self, streams: Streams) -> DrawnPeople:
-        """The users of one replicate, in the law's clusters, as a population whose labels are generated at each use."""
+        """The users of one replicate, drawn by `streams`, in the law's clusters; labels are generated at each use."""
         law, rng = self.law(streams), streams.generator("population")
         counts = rng.multinomial(self.users, law.mass)
         sizes = np.bincount(law.cluster, weights=counts).astype(np.int64)  # exact: below 2**53

@@ -139,9 +139,9 @@ class TableConfig(RandomSplit):
             if self.label in _listed(getattr(self, key)):
                 raise ValueError(f"{key}: {self.label!r} is the label, which is no feature")
         # a feature is transformed in one way: one-hot, standardised by the users' rows, or scaled by public constants
-        both = [name for name in _listed(self.one_hot) if name in _listed(self.standardise)]
-        if both:
-            raise ValueError(f"standardise: {both[0]!r} is in one_hot too; a column may be in one key only")
+        for name in _listed(self.one_hot):
+            if name in _listed(self.standardise):
+                raise ValueError(f"standardise: {name!r} is in one_hot too; a column may be in one key only")
         for name, (_, spread) in self.scale.items():
             if spread <= 0.0:
                 raise ValueError(f"scale: the spread of {name!r} is {spread:g}; it must be above 0")
@@ -170,12 +170,11 @@ class TableConfig(RandomSplit):
 
     @property
     def known_classes(self) -> int | None:
-        named = self.known_values or self.classes
-        return None if named is None else len(named)
+        return super().known_classes if self.classes is None else len(self.classes)
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which features or labels depend on all rows, such as `proposed` or absent `classes`, or None."""
+        """The key, such as `proposed`, by which a row's features or label may depend on other rows; None: no key."""
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
         if self.classes is None and self.label_range is None:
@@ -186,20 +185,28 @@ class TableConfig(RandomSplit):
     def layout(self) -> Layout:
         """How to read the file: header, separator, missing values, and the notation of numbers and dates."""
         tabs = self.path.lower().endswith((".tsv", ".tsv.gz")) and "separator" not in self.model_fields_set
-        numbers = Convention(self.decimal, self.thousands)
-        separator = "\t" if tabs else self.separator
-        return Layout(self.header, separator, self.missing, numbers, self.encoding, dates=tuple(self.dates.items()))
+        return Layout(
+            header=self.header,
+            separator="\t" if tabs else self.separator,
+            missing=self.missing,
+            numbers=Convention(self.decimal, self.thousands),
+            encoding=self.encoding,
+            dates=tuple(self.dates.items()),
+        )
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """The path of the table's single file."""
+        """The path of the table's single file, found in the directories `places` or the current one."""
         return [find_named(self.path, places, "population.path")]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the file's used rows at random into users and holdout."""
+        """Splits the used rows of the file, found in `places`, at random by `streams` into users and holdout."""
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
-        """Whether replacing the first user's row by `with_another_row` changes other users' rows, or who is a user."""
+        """Whether a wholly different row of the first user changes other users' rows, or who is a user.
+
+        places: directories in which the file is looked for. streams: the replicate's random streams.
+        """
         here = self._read(places)
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
         try:
@@ -210,8 +217,8 @@ class TableConfig(RandomSplit):
         if before.features.shape != after.features.shape or not np.array_equal(before.row, after.row):  # type: ignore[arg-type]
             return True
         others = before.row != first
-        same = np.array_equal(before.features[others], after.features[others])
-        return not (same and np.array_equal(before.labels[others], after.labels[others]))
+        pairs = ((before.features, after.features), (before.labels, after.labels))
+        return not all(np.array_equal(old[others], new[others]) for old, new in pairs)
 
     def _split(self, used: UsedRows, streams: Streams) -> Sample:
         """Splits the used rows at random into users and holdout; transformers are fitted on the users' rows."""
@@ -223,7 +230,10 @@ class TableConfig(RandomSplit):
         return self.split(rows, len(used.classes), streams)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """Groups the held-out rows by the texts of a column of the file, which need not be a feature."""
+        """The groups of the held-out rows by the texts of a column of the file, which need not be a feature.
+
+        places: directories in which the file is looked for. streams: the replicate's, which draw the holdout.
+        """
         used = self._read(places)
         if column == self.label:
             raise InputError(f"groups = {column!r}: is the label; 'class' groups by it")
@@ -233,11 +243,11 @@ class TableConfig(RandomSplit):
         values = used.table.columns[column]
         if values.ndim != 1 or len(values) != used.table.rows:
             raise InputError(f"groups = {column!r}: must be one plain value a row in {used.table.path}")
-        gaps = is_missing(values)
-        texts = ["missing" if gap else name_of(v) for v, gap in zip(values.tolist(), gaps.tolist(), strict=True)]
-        used_texts = [texts[row] for row in used.indices]
-        held = self.held_out(len(used_texts), streams)[1]
-        return by_column(column, [used_texts[row] for row in held], used_texts)
+        values = values[used.indices]
+        cells = zip(values.tolist(), is_missing(values).tolist(), strict=True)
+        texts = ["missing" if gap else name_of(value) for value, gap in cells]
+        held = self.held_out(len(texts), streams)[1]
+        return by_column(column, [texts[row] for row in held], texts)
 
     def remarks(self, places: tuple[Path, ...]) -> list[str]:
         """Lines that `p2p-sim validate` prints about the file: rows, features, and the numbers of its classes."""
@@ -250,9 +260,10 @@ class TableConfig(RandomSplit):
         # labels that are numbers: the grid, and how many numbers the public range clips
         if used.target is not None and self.label_range is not None:
             clipped = np.mean((used.target < self.label_range[0]) | (used.target > self.label_range[1]))
-            values = count(len(used.classes), "value")
-            numbers = f"numbers, rounded to {values} from {used.classes[0]} to {used.classes[-1]}"
-            return [read, f"labels {self.label!r}: {numbers}; {clipped:.1%} are outside and clipped"]
+            grid = f"{count(len(used.classes), 'value')} from {used.classes[0]} to {used.classes[-1]}"
+            return [
+                read, f"labels {self.label!r}: numbers, rounded to {grid}; {clipped:.1%} are outside and clipped"
+            ]  # fmt: skip
         # labels that are classes: the number, name and share of each
         shares = np.bincount(used.labels, minlength=len(used.classes)) / users
         named_shares = [
@@ -276,13 +287,12 @@ class TableConfig(RandomSplit):
         return [] if used is None else doubts(used.table, used.columns, used.indices, _listed(self.one_hot))
 
     def _read(self, places: tuple[Path, ...]) -> UsedRows:
-        """Reads the file and returns its used rows and columns."""
+        """The rows of the file, found in the directories `places`, that are used, with labels and feature columns."""
         [path] = self.files(places)
         return self._used_rows(read_table(path, self.layout))
 
     def _used_rows(self, table: ColumnTable) -> UsedRows:
         """The rows of a table that become users or holdout, with their labels, clusters and feature columns."""
-        path = table.path
         # the columns that are used, all of one length
         labels = plain_column(table, self.label, "label")
         grouped = None if self.cluster is None else plain_column(table, self.cluster, "cluster")
@@ -291,7 +301,9 @@ class TableConfig(RandomSplit):
         named = self.features or [name for name in table.columns if name not in (self.label, self.cluster)]
         parts = {name: named_column(table, name, "features") for name in named}
         if not parts or any(part.ndim > 0 and len(part) != len(labels) for part in parts.values()):
-            raise InputError(f"population.path = {str(path)!r}: features and labels must have the same number of rows")
+            raise InputError(
+                f"population.path = {str(table.path)!r}: features and labels must have the same number of rows"
+            )
         # rows without a missing value in the columns of drop
         used = [self.label, *([self.cluster] if self.cluster is not None else ()), *parts]
         indices = complete_rows(table, self.drop, used)
@@ -321,7 +333,7 @@ class TableConfig(RandomSplit):
         return [c.scaled(*self.scale[c.name]) if c.name in self.scale else c for c in columns]
 
     def _treatment(self, name: str, values: Values) -> Treatment:
-        """The treatment that the keys impute, one_hot and standardise state for a column."""
+        """The treatment that the keys impute, one_hot and standardise state for the column `name` with these values."""
         one_hot = name in _listed(self.one_hot) or (
             self.one_hot is True and is_text(values) and name not in (*_listed(self.standardise), *self.scale)
         )

@@ -60,7 +60,10 @@ def plain_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[str]) -> Rows:
-    """Indices of the rows without a missing value in the columns `drop`; true: in those of `used`; false: all rows."""
+    """Indices of the rows without a missing value in some columns.
+
+    drop: names of these columns; true: those of `used`; false: none, so that all rows remain.
+    """
     gap = np.zeros(table.rows, dtype=np.bool_)
     for name in drop if isinstance(drop, tuple) else used if drop else ():
         values = named_column(table, name, "drop")

@@ -7,6 +7,7 @@ import json
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -97,12 +98,9 @@ class ColumnTable:
         """The location and text of a column's cell, for messages; `row` counts from 0 below the header."""
         values = self.columns[name]
         if suffix_of(self.path) in TEXTS:
-            number = row if self.layout.header is False else row + 1
-            try:
-                with opened(self.path, self.layout.encoding) as file:
-                    record = next(islice(records(file, self.layout.separator), number, None), None)
-            except (OSError, EOFError, csv.Error):
-                record = None
+            number, record = row if self.layout.header is False else row + 1, None
+            with suppress(OSError, EOFError, csv.Error), opened(self.path, self.layout.encoding) as file:
+                record = next(islice(records(file, self.layout.separator), number, None), None)
             if record is not None:
                 position = list(self.columns).index(name)
                 text = record.cells[position] if position < len(record.cells) else ""
@@ -183,7 +181,10 @@ def is_missing(values: Values) -> NDArray[np.bool_]:
 
 
 def _numbers(words: Values, style: Convention) -> Values:
-    """A text column as numbers if all texts are in the notation `style`, or all in plain notation; else unchanged."""
+    """A column of texts as numbers (n,) if all are in the notation `style`, or all in plain notation; else unchanged.
+
+    words: (n,) texts, or missing values, which become NaN.
+    """
     import pandas as pd
 
     gaps = is_missing(words)
@@ -204,7 +205,10 @@ def suffix_of(path: Path) -> str:
 
 
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
-    """A message that names the first line that is invalid in the encoding, and the key that states another encoding."""
+    """A message that names the first line that is invalid in the encoding, and the key that states another encoding.
+
+    path: of the CSV file. error: raised when the file was read.
+    """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as damage:
@@ -280,8 +284,8 @@ def _checked(path: Path, layout: Layout) -> int:
         file.seek(0)  # a line is blank, or has too many or too few cells: a slower search finds it
         for line, record in records(file, layout.separator):
             if len(record) != len(first):
-                names = layout.header is not False and len(record) > len(first)
-                unit = "names; every column needs one" if names else "cells"
+                unnamed = layout.header is not False and len(record) > len(first)
+                unit = "names; every column needs one" if unnamed else "cells"
                 raise InputError(f"{path}, line {line}: {len(record)} cells, but line {begin} has {len(first)} {unit}")
     return len(first)
 

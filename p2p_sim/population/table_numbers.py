@@ -128,8 +128,10 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
     for name, cells in columns.items():
         if not conventions(cells):
             contrary = next(text for text in cells if not conventions(pd.Series([cells.iloc[0], text])))
-            difference = f"column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {contrary!r}"
-            raise InputError(f"{path}: {difference}; write them alike")
+            raise InputError(
+                f"{path}: column {name!r} writes numbers in different ways, {cells.iloc[0]!r} and {contrary!r}; write "
+                "them alike"
+            )
     # a notation must fit all columns: 1.234 alone fits two notations, but 1.234,5 in another column decides
     styles = conventions(*columns.values())
     points = [cells for cells in columns.values() if cells.str.contains(".", regex=False).any()]
@@ -159,7 +161,10 @@ def _digits(counts: "pd.Series") -> "pd.Series":
 
 
 def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
-    """A message that names a column whose numbers fit several notations, and the options that choose one."""
+    """A message that names a column whose numbers fit several notations, and the options that choose one.
+
+    columns: different texts of each column of numbers. styles: the notations that fit all columns.
+    """
     samples = {name: _telling(texts) for name, texts in columns.items()}
     name, text = next((item for item in samples.items() if not item[1].isdigit()), next(iter(samples.items())))
     ways = " or ".join(
@@ -174,7 +179,10 @@ def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention])
 
 
 def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
-    """A message that names two columns with numbers in different notations."""
+    """A message that names two columns with numbers in different notations.
+
+    columns: different texts of each column of numbers, of which one at least is not in plain notation.
+    """
     first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
     second = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
     second = second or next(name for name, texts in columns.items() if PLAIN.reads(texts).all() and name != first)

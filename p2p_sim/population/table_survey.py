@@ -131,7 +131,7 @@ def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
 def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str], look: Look) -> None:
     """Adds keys and notes to `look` for the treatment of the features: missing values, texts and numbers.
 
-    written: columns of numbers that the file holds as texts.
+    features: names of the columns to learn from. written: those of numbers that the file holds as texts.
     """
     texts = [name for name in features if is_text(table.columns[name])]
     gaps = {name: int(is_missing(table.columns[name]).sum()) for name in features}
@@ -151,7 +151,10 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 
 
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
-    """The separator, header and encoding of a CSV file, as stated or as the first line suggests; added to `look`."""
+    """The separator, header and encoding of a CSV file, as stated in `look` or as the first line suggests.
+
+    What is not stated is added to `look`. label: name of the label column, or its number if there is no header.
+    """
     if suffix_of(path) not in TEXTS:
         return Layout()
     tabs = suffix_of(path) in (".tsv", ".tsv.gz")
@@ -175,7 +178,7 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
 
 
 def _encoding(path: Path, look: Look) -> str | None:
-    """The encoding to state for a file: None for UTF-8 or a byte-order mark, else a guess, which is added to `look`."""
+    """The encoding to state for a text file: None for UTF-8 or a byte-order mark, else a guess, added to `look`."""
     try:
         with opened(path) as file:
             for _ in file:
@@ -197,8 +200,7 @@ def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look
     if stated != PLAIN:
         return stated
     style = common_convention(path, texts, layout.separator)
-    look.keys |= {"decimal": style.decimal} if style.decimal != "." else {}
-    look.keys |= {"thousands": style.thousands} if style.thousands else {}
+    look.keys |= {key: sign for key, sign, usual in zip(style._fields, style, PLAIN, strict=True) if sign != usual}
     if style != PLAIN:
         between = f", with {style.thousands!r} between thousands" if style.thousands else ""
         look.notes.append(f"numbers are written with the decimal sign {style.decimal!r}{between}")
@@ -260,8 +262,10 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
     """
     if usual:
         examples = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))
-        way_out = "name these in population.missing, or correct them"
-        return f"most cells are {usual}, {cells:,} are not ({examples}, ...): {way_out}"
+        return (
+            f"most cells are {usual}, {cells:,} are not ({examples}, ...): name these in population.missing, or "
+            "correct them"
+        )
     if len(texts) and texts.str.fullmatch(WITH_UNIT).mean() > 0.5:
         return f"numbers with a unit, such as {texts[0]!r}: write the numbers alone"
     # only 50 texts are tried as dates, since pandas is slow to guess formats

@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from p2p_sim.privacy.rivals import ObjectivePerturbation, calibrate_perturbation
 from p2p_sim.stacking.clipped_rows import Floats, check_positive, clip_rows, read_examples, read_rows
@@ -18,7 +19,10 @@ _MOST_STEPS = 200
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
-    """Draw noise vectors (count, dimension) of density ∝ e^(-|b|/scale): norm Gamma(d, scale), uniform direction."""
+    """Draw `count` noise vectors b (count, dimension) of density ∝ e^(-|b|/scale) from the generator `rng`.
+
+    The norm has the law Gamma(dimension, scale), and the direction is uniform.
+    """
     direction = rng.standard_normal((count, dimension))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
     return np.asarray(rng.gamma(dimension, scale, size=(count, 1)) * direction)
@@ -37,7 +41,7 @@ class PerturbedObjective:
     prior: Floats
 
     def gradient(self, weights: Floats, noise: Floats) -> Floats:
-        """The gradient at the weights (d,), of the noise's shape: one noise vector b (d,), or many (m, d)."""
+        """The gradient at the weights (d,): (d,) for one noise vector b (d,), or (m, d) for many (m, d)."""
         rows = self.signed_rows
         pull = _sigmoid(-(rows @ weights)) @ rows
         fixed = self.extra_l2 * weights + self.l2 * (weights - self.prior) - pull / len(rows)
@@ -170,8 +174,6 @@ class PrivateLogisticRegression(PrivateBinaryClassifier):
 
     def decision_function(self, X: ArrayLike) -> Floats:
         """The scores w·x (n,) of the rows X (n, d) after clipping: above 0 for the second of `classes_`."""
-        from sklearn.utils.validation import check_is_fitted
-
         check_is_fitted(self)
         return np.asarray(clip_rows(read_rows(self, X) / self.norm_bound) @ self.coef_[0])
 

@@ -72,7 +72,7 @@ class _Stacking(PrivateBinaryClassifier):
             )
 
     def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> list[NDArray[np.intp]]:
-        """The indices of the rows of the low level, at least one for each of its parts, and of the high level."""
+        """A random split of the indices 0..num_rows-1: low level, with at least `parts` rows, and high level."""
         low = num_rows if self.low_share == 1.0 else round(self.low_share * num_rows)
         if low < parts or (self.combiner == "stacked" and low == num_rows):
             raise ValueError(f"n_samples = {num_rows}: too few rows for {parts} low-level parts and a high level")
@@ -81,11 +81,11 @@ class _Stacking(PrivateBinaryClassifier):
     def _combine(
         self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator
     ) -> None:
-        """Train the high level, and state the privacy of both levels.
+        """Train the high-level model if there is one (`high_coef_`), and state the privacy of both levels (`privacy_`).
 
         Args:
             margins: (m, K) low-level scores of the m rows of the high level. signs: (m,) their labels ±1.
-            low: how the low-level models were perturbed.
+            low: how the low-level models were perturbed. rng: draws the high level's noise.
         """
         bounds, self.high_coef_ = [perturbation.privacy() for perturbation in low], None
         if self.combiner == "stacked":
@@ -188,7 +188,7 @@ class GroupStacking(_Stacking):
     importance_is_public: bool = False
 
     def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> Self:
-        """Learn from rows (n, d) with labels ±1 (n,); priors: (K,) vectors to which a group's weights are drawn."""
+        """Train both levels on rows (n, d) and signs ±1 (n,), weights drawn to priors (K,); returns itself."""
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng)
         self.models_ = train_groups(
