@@ -125,8 +125,9 @@ class _Events:
 
     def epsilon(self, delta: float) -> float:
         """The largest ε at which some event attains more than δ."""
-        ends = cross(lambda epsilon: bool(self.deltas(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)
-        return ends[0]
+        return cross(lambda epsilon: bool(self.deltas(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)[
+            0
+        ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ Run as `python -m analysis.comparison_second --data-dir DIR`; a run that was sto
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -187,10 +188,11 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
 
 def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
     """Panels of accuracy against ε, one for each value of the column `panel`."""
-    parts = {str(name): part for name, part in table.groupby("panel", sort=False)}
     return [
-        Panel("target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[name])
-        for name, part in parts.items()
+        Panel(
+            "target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[str(name)]
+        )
+        for name, part in table.groupby("panel", sort=False)
     ]
 
 
@@ -211,8 +213,12 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     rows["chosen"] = [best[point] == learner for point, learner in zip(_points_of(rows), rows["learner"], strict=True)]
     rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
     if classes == 2:
-        models = _whole_models(base, frame, replicates, histogram=panel == "synthetic")
-        rows = pd.concat([rows, models], ignore_index=True)
+        # mechanisms that release a model for two classes, at each ε in each replicate; no learner is chosen
+        tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
+        tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
+        models = pd.DataFrame(chain(*frame.each(partial(model_rows, histogram=panel == "synthetic"), tasks)))
+        models = models.assign(learner=OWN, chosen=True, accuracy=1.0 - models["error_rate"])
+        rows = pd.concat([rows, models.drop(columns=["error_rate", "scenario"])], ignore_index=True)
     return rows.assign(reported=rows["replicate"] >= CHOOSING)
 
 
@@ -234,18 +240,6 @@ def run_points(
         for (_, point), part in zip(runs, frame.each(function, tasks), strict=True)
         for line in part
     )
-
-
-def _whole_models(base: Scenario, frame: Frame, replicates: int, histogram: bool) -> pd.DataFrame:
-    """A row for each mechanism that releases a model for two classes, each ε and each replicate; no learner is chosen.
-
-    histogram: whether the model that needs a known law is among them.
-    """
-    tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
-    tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
-    parts = frame.each(partial(model_rows, histogram=histogram), tasks)
-    rows = pd.DataFrame([row for part in parts for row in part]).assign(learner=OWN, chosen=True)
-    return rows.assign(accuracy=1.0 - rows["error_rate"]).drop(columns=["error_rate", "scenario"])
 
 
 def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, str]:
@@ -288,8 +282,10 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
             leader = choosing[present].idxmax()
             for rival in present:
                 if rival != leader:
-                    each = (reported[leader] - reported[rival]).to_numpy()
-                    yield {EPSILON: epsilon, "group": group, "leader": leader, "other": rival, "each": each}
+                    yield {
+                        EPSILON: epsilon, "group": group, "leader": leader, "other": rival,
+                        "each": (reported[leader] - reported[rival]).to_numpy(),
+                    }  # fmt: skip
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:

@@ -82,8 +82,10 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
         Marks(TITLES.get((str(panel), str(kind)), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
         for (panel, kind), part in table[table[EPSILON] == DRAWN].groupby(["panel", "kind"], sort=False)
     ]
-    figure = frame.figure(plot_groups, panels, "groups.png", "Who pays for privacy?", note)
-    return [figure, frame.table("table.csv", table)]
+    return [
+        frame.figure(plot_groups, panels, "groups.png", "Who pays for privacy?", note),
+        frame.table("table.csv", table),
+    ]
 
 
 def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
@@ -100,11 +102,14 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
             Axis(key="mechanism", values=tuple(chosen.values()), labels=tuple(chosen)),
             Axis(key=EPSILON, values=EPSILONS.get(panel, (DRAWN,))),
         )
-        plan = make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir)
-        rows = derived(frame.planned(plan, panel))
+        rows = derived(frame.planned(make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir), panel))
         for (mechanism, epsilon), part in rows.groupby(["mechanism", EPSILON], sort=False):
-            point = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}
-            point["epsilon_upper"] = part["epsilon_upper"].max()
+            point = {
+                "panel": panel,
+                "mechanism": mechanism,
+                EPSILON: epsilon,
+                "epsilon_upper": part["epsilon_upper"].max(),
+            }
             for group in groups_of(rows):
                 yield point | {"kind": group.kind, "group": group.name, "replicates": len(part)} | _figures(part, group)
 
@@ -114,9 +119,11 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
     `each` is the accuracy that the group loses minus the accuracy that all other users lose.
     """
-    figures = {name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)}
-    loss = with_ends(LOSS, mean_interval(part[group.column(LOSS)]))
-    return figures | loss | {"each": extra_loss(part, group).to_numpy()}
+    return {
+        **{name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)},
+        **with_ends(LOSS, mean_interval(part[group.column(LOSS)])),
+        "each": extra_loss(part, group).to_numpy(),
+    }
 
 
 def intervals(table: pd.DataFrame) -> int:

@@ -30,7 +30,6 @@ from p2p_sim.privacy import (
 )
 from p2p_sim.privacy.rivals import laplace_advantage, vector_advantage
 
-NAME = "advantage"
 ADVANTAGE, ALONE = "advantage", "advantage_of_statement"
 STEPS = DpSgdConfig(target_epsilon=1.0).steps
 PARAMETERS = (
@@ -86,10 +85,8 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
         rows = rows[(rows[EPSILON] == 1.0) & (rows["replicate"] < 2)]
     runs = rows.reindex(columns=["scenario", *PARAMETERS]).drop_duplicates()
     lines = runs[[*PARAMETERS]].astype(object).where(runs[[*PARAMETERS]].notna(), None).to_dict("records")
-    advantages = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
-    runs[ADVANTAGE], runs[ALONE] = (list(column) for column in zip(*advantages, strict=True))
-    worst = runs.groupby("scenario")[[ADVANTAGE, ALONE]].max()
-    return points(rows, ("mechanism", EPSILON)).join(worst, on="scenario")
+    runs[[ADVANTAGE, ALONE]] = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
+    return points(rows, ("mechanism", EPSILON)).join(runs.groupby("scenario")[[ADVANTAGE, ALONE]].max(), on="scenario")
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
@@ -135,4 +132,4 @@ def _advantage(row: Line, classes: int, size: int) -> float:
 
 
 if __name__ == "__main__":
-    command(NAME, main)
+    command("advantage", main)

@@ -80,16 +80,16 @@ def main(
         growth += _beyond(pd.read_csv(frame.out / "beyond.csv"), laws)
     [private] = frame.each(figures, [DELTA], alone=True)
     table = pd.DataFrame([asdict(figure) for figure in [*growth, *private]])
-    written = [frame.table("table.csv", table), frame.table("costs.csv", map(asdict, _costs(rows)))]
-    networks = {name: config.model_dump(mode="json") for name, config in NETWORKS.items()}
     frame.rows(
         rows.drop(columns="cpu_s"), name=NAME, seed=SEED, sizes=list(sizes), replicates=replicates, users=USERS,
-        delta=DELTA, networks=networks,
+        delta=DELTA, networks={name: config.model_dump(mode="json") for name, config in NETWORKS.items()},
     )  # fmt: skip
-    drawn = [frame.out / "network.png", frame.out / "clusters.png"]
-    plot_network(table, rows, drawn[0])
-    plot_clusters(table, drawn[1])
-    return [*drawn, *written]
+    return [
+        frame.figure(plot_network, table, "network.png", rows),
+        frame.figure(plot_clusters, table, "clusters.png"),
+        frame.table("table.csv", table),
+        frame.table("costs.csv", map(asdict, _costs(rows))),
+    ]
 
 
 # -- the network -------------------------------------------------------------------------------------------------------
@@ -250,29 +250,26 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
             if basis == "shard by shard":
                 for _ in arrivals(str(network), sizes[-1], 0):
                     pass
-            else:
-                _in_one_piece(str(network), sizes[-1])
+            else:  # everything that a row of a sweep needs is kept in memory
+                offsets = np.arange(0, sizes[-1] + 1, CLUSTER)
+                labels = np.zeros(sizes[-1], dtype=np.uint8)
+                LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events").run(
+                    Population(np.zeros((sizes[-1], 0)), labels, offsets, 2), NETWORKS[str(network)], Streams(SEED, 0)
+                )
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             yield figure("peak_mib", sizes[-1], basis, peak / 2**20)
             yield figure("peak_bytes_per_user", sizes[-1], basis, peak / sizes[-1])
 
 
-def _in_one_piece(network: str, users: int) -> None:
-    """Run the exchange among n users and keep everything that a row of a sweep needs, to measure its memory."""
-    offsets = np.arange(0, users + 1, CLUSTER)
-    everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
-    LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events").run(everybody, NETWORKS[network], Streams(SEED, 0))
-
-
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}
 
 
-def plot_network(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> None:
+def plot_network(table: pd.DataFrame, path: Path, rows: pd.DataFrame) -> None:
     """Draw the last arrival by n for each network, and the bytes sent; bands hold 95% of replicates.
 
     Args:
-        table: all figures of the study. rows: its replicates. path: the file of the picture.
+        table: all figures of the study. path: the file of the picture. rows: a row for each replicate of the study.
     """
     network = table[table["part"] == "network"]
     with drawing(path, 12.4, 4.6, panels=3) as (_, axes):

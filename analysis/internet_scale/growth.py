@@ -15,7 +15,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import lognorm
 
 from p2p_sim.base import Streams
@@ -24,10 +23,9 @@ from p2p_sim.measures import GridLaw, fewest_of_any, most_of, most_of_any
 from p2p_sim.mechanisms import RandomizedResponse
 from p2p_sim.network import Lognormal, Network, NetworkConfig, OnTimeout, departures
 from p2p_sim.population import Population, shards
-from p2p_sim.privacy import LabelExchange, Peer, local_epsilon
+from p2p_sim.privacy import Floats, LabelExchange, Peer, local_epsilon
 from p2p_sim.privacy.exchange import unasked_epsilon
 
-Floats = NDArray[np.float64]
 SEED, CLUSTER = 2022, 1000
 LATENCY = Lognormal(median_s=0.05, sigma=1.0)
 NETWORKS = {

@@ -100,7 +100,7 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
         frame.table("losses.csv", losses),
         frame.table("table.csv", table),
         frame.table("differences.csv", paired(rows)),
-        _draw(table, frame.out / "regression.png", replicates),
+        _drawn(table, replicates, frame),
     ]
 
 
@@ -194,7 +194,11 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
+def _drawn(table: pd.DataFrame, replicates: int, frame: Frame) -> Path:
+    """Draws the means of the study's table against ε or heterogeneity, a panel for each part of the study.
+
+    replicates: how many are behind each point.
+    """
     # the methods whose lines can be told apart; the tables have all methods
     drawn = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
     drawn += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
@@ -209,8 +213,7 @@ def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
         log_x, log_y = name != ON_SPREAD, name != ON_DIABETES
         panels.append(Panel(x_label, y_label, lines, log_x=log_x, log_y=log_y, title=title))
     note = f"Means of {replicates} replicates with 95% intervals. δ = 1e-6 on the law, 1e-4 on diabetes."
-    plot_study(panels, path, "Regression labels", note)
-    return path
+    return frame.figure(plot_study, panels, "regression.png", "Regression labels", note)
 
 
 if __name__ == "__main__":

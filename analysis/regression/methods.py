@@ -25,9 +25,8 @@ from p2p_sim.mechanisms import (
 )
 from p2p_sim.network import Network, NetworkConfig
 from p2p_sim.population import Population, merge_small
-from p2p_sim.privacy import local_flip_prob
+from p2p_sim.privacy import Floats, local_flip_prob
 
-Floats = NDArray[np.float64]
 SLOPE, GRID = 0.2, 17
 """Change of the mean label from the middle cluster to the last one; and the number of label values, k."""
 DIABETES_RANGE = (0.0, 400.0)

@@ -96,7 +96,7 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
     points = means(table, KEYS, "auc", ("epsilon_upper",))
     frame.table("table.csv", points, "%.4f")
     frame.table("differences.csv", paired(table), "%.4f")
-    return [_draw_benchmarks(points, frame.out, replicates), _draw_transfer(points, frame.out, replicates)]
+    return [_draw_benchmarks(points, frame, replicates), _draw_transfer(points, frame.out, replicates)]
 
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
@@ -203,7 +203,11 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
-def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
+def _draw_benchmarks(points: pd.DataFrame, frame: Frame, replicates: int) -> Path:
+    """Draws the AUC on each benchmark against ε, the number of groups, and how unequal their importance is.
+
+    points: the means of the study. replicates: how many are behind each point.
+    """
     panels = []
     for study, x, label in (("epsilon", "epsilon", "ε"), ("groups", "groups", "number of groups K"),
                             ("importance", "skew", "importance Σ αⁱ: α")):  # fmt: skip
@@ -217,8 +221,8 @@ def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
         "n = 3,000, 100 components, K = 5 where it is not the axis. Importance, norms and λ come\n"
         "from public rows. Dashed: what Kε buys, drawn where ε would be."
     )
-    plot_study(panels, out / "benchmarks.png", "The stacking paper's Figures 1 to 3 at honest privacy", note, 2)
-    return out / "benchmarks.png"
+    title = "The stacking paper's Figures 1 to 3 at honest privacy"
+    return frame.figure(plot_study, panels, "benchmarks.png", title, note, 2)
 
 
 def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:

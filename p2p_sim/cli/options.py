@@ -4,7 +4,8 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,8 +85,7 @@ def shell_lines(command: str, width: int) -> list[str]:
     >>> shell_lines("p2p-sim run one.toml --set seed=2", 22)
     ['p2p-sim run one.toml \\\\', '    --set seed=2']
     """
-    wrapper = textwrap.TextWrapper(width - 2, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-    lines = wrapper.wrap(command)
+    lines = textwrap.wrap(command, width - 2, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
 
 
@@ -182,7 +182,11 @@ def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None
         raise InputError(f"{option} {path}: cannot be written")
 
 
-def interrupted(by: KeyboardInterrupt) -> typer.Exit:
-    """The exception that ends a command with status 130 after Ctrl-C; the reason is printed."""
-    print(str(by) or "interrupted", file=sys.stderr)
-    return typer.Exit(130)
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """A context in which Ctrl-C ends the command with status 130, and with a line on what is finished."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "interrupted", file=sys.stderr)
+        raise typer.Exit(130) from None

@@ -62,12 +62,12 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
     submitted = labels.noisy[network.source[first:last][np.isfinite(network.submitted_s[first:last])]]
     ones = int(labels.true[first:last].sum() - labels.true[user])
     model = LabelExchange(n, alpha, theta)
-    posterior = posterior_of(model, ones, submitted.size, int(submitted.sum()))
     # δ(0)/2 for these labels; swapping the labels mirrors them
     here = DeltaEvaluator(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)
     return Posterior(
         n, submitted.size, int(submitted.sum()),
-        posterior=posterior, advantage=here.upper / 2.0, printed=advantage(model).upper,
+        posterior=posterior_of(model, ones, submitted.size, int(submitted.sum())),
+        advantage=here.upper / 2.0, printed=advantage(model).upper,
     )  # fmt: skip
 
 

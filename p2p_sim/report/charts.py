@@ -105,13 +105,11 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
         return None
     # one point for each ε that could be stated, all with the same value and interval
     measured = [said_value(point, y), count(len(rows), "replicate")]
-    ends = _ends(point, y)
     groups = []
     for look, (text, epsilon) in enumerate(stated.items()):
-        label = plain(text, 120)
-        words = [f"{label}: ε = {rounded_up(epsilon)}", *measured]
-        mark = {"panel": 0, "at": [_number(epsilon), *ends], "said": words}
-        groups.append({"label": label, "look": look, "points": [mark]})
+        words = [f"{plain(text, 120)}: ε = {rounded_up(epsilon)}", *measured]
+        mark = {"panel": 0, "at": [_number(epsilon), *_ends(point, y)], "said": words}
+        groups.append({"label": plain(text, 120), "look": look, "points": [mark]})
     return {
         "x": f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view",
         "y": plain("accuracy on the holdout" if y == "accuracy" else long(y, rows)),
@@ -133,8 +131,8 @@ def _run_levels(point: Mapping[Any, Any], y: str) -> list[Chart]:
         level = point.get(column)
         if isinstance(level, float) and math.isfinite(level):
             mean = with_interval(*(point[column + end] for end in ("", LOW, HIGH))).mean
-            pieces = [{"panel": 0, "points": [[None, *_ends(point, column)]]}]
-            levels.append({"label": f"{label}: {mean}", "dash": dash, "pieces": pieces})
+            piece = {"panel": 0, "points": [[None, *_ends(point, column)]]}
+            levels.append({"label": f"{label}: {mean}", "dash": dash, "pieces": [piece]})
     return levels
 
 
@@ -178,8 +176,7 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
     """The learner without privacy: a level with its interval or, if the level varies, lines with intervals."""
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
-        reference = reference_of(part, view)
-        if reference is None:
+        if (reference := reference_of(part, view)) is None:
             continue
         column = reference.column
         if reference.level is not None:
@@ -194,12 +191,9 @@ def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
     """A prediction without features: a level, or the mean of the points at each x."""
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
-        baseline = baseline_of(part, view)
-        if isinstance(baseline, float):
-            pieces.append({"panel": panel, "points": [[None, _number(baseline), None, None]]})
-        elif baseline is not None:
-            level = [[_number(x), _number(y), None, None] for x, y in baseline.items()]
-            pieces.append({"panel": panel, "points": level})
+        if (baseline := baseline_of(part, view)) is not None:
+            level = [(None, baseline)] if isinstance(baseline, float) else baseline.items()
+            pieces.append({"panel": panel, "points": [[_number(x), _number(y), None, None] for x, y in level]})
     return [{"label": baseline_text(view.y), "dash": "2 3", "pieces": pieces}] if pieces else []
 
 

@@ -50,10 +50,7 @@ def what_was_run(
     if not axes:
         return [text]
     # what the sweep varies: the keys of each axis with their values
-    parts = []
-    for axis in axes:
-        names = " together with ".join(plain(key) for key in axis["keys"])
-        parts.append(f"{names} ({_values(axis, table)})")
+    parts = [f"{' together with '.join(map(plain, axis['keys']))} ({_values(axis, table)})" for axis in axes]
     company = "" if len(axes) == 1 else ", in all combinations"
     sweep = f"The sweep varies {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
     return [text, sweep]
@@ -78,8 +75,10 @@ def _users(rows: pd.DataFrame) -> str:
         return (
             f"{span(rows['num_users'])} private rows from {kinds} belong to {span(rows['num_clusters'])} organisations."
         )
-    groups = f"grouped by their features into {span(rows['num_clusters'])} clusters"
-    return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
+    return (
+        f"{span(rows['num_users'])} users from {kinds}, each with one private label, are grouped by their features "
+        f"into {span(rows['num_clusters'])} clusters."
+    )
 
 
 def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
@@ -89,8 +88,10 @@ def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
     requested = clusters.get("count")
     if not isinstance(requested, int) or rows["num_clusters"].min() >= requested:
         return ""
-    small = f"those of fewer than {plain(clusters.get('min_size'))} users"
-    return f" {requested:,d} clusters were asked for; {small} were merged into their nearest neighbour."
+    return (
+        f" {requested:,d} clusters were asked for; those of fewer than {plain(clusters.get('min_size'))} users were "
+        "merged into their nearest neighbour."
+    )
 
 
 def learned_nothing(rows: pd.DataFrame) -> list[str]:
@@ -100,8 +101,10 @@ def learned_nothing(rows: pd.DataFrame) -> list[str]:
     low, comparable = points_not_above(rows)
     if not low:
         return []
-    some = f"In {low:,d} of {count(comparable, 'point')}"
-    return [f"{some}, what is learned is not clearly more accurate than always saying the majority class."]
+    return [
+        f"In {low:,d} of {count(comparable, 'point')}, what is learned is not clearly more accurate than always saying "
+        "the majority class."
+    ]
 
 
 def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str:
@@ -122,18 +125,17 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str
 
 
 def _engine(rows: pd.DataFrame) -> str:
-    kinds = list(dict.fromkeys(map(str, rows["engine"])))
     if "label_exchange" not in set(rows["mechanism_kind"]):
         sent = "protocol_events" in rows and rows["protocol_events"].notna().all()
         return "Models were sent as messages over a simulated network." if sent else "No messages were simulated."
-    return f"The exchange was {' or '.join(ENGINES.get(kind, plain(kind)) for kind in kinds)}."
+    return f"The exchange was {_kinds(rows, 'engine', ENGINES)}."
 
 
 def _learner(rows: pd.DataFrame) -> str:
     if rows["learner"].isna().all():
         return "Nothing is learned from it: it is a density of the features."
-    kinds = _kinds(rows, "learner", {})
-    return f"A learner ({kinds.replace('_', ' ')}) learns from what arrives, and predicts labels from features."
+    kinds = _kinds(rows, "learner", {}).replace("_", " ")
+    return f"A learner ({kinds}) learns from what arrives, and predicts labels from features."
 
 
 def _measure(rows: pd.DataFrame) -> str:

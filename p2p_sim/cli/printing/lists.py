@@ -80,8 +80,8 @@ def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) ->
 
 def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
     """Print the files that were fetched."""
-    files = f"{count(len(paths), 'file')} fetched and checked"
-    print(f"{data_set.kind}: {files if paths else 'every file is here already'}")
+    fetched = f"{count(len(paths), 'file')} fetched and checked" if paths else "every file is here already"
+    print(f"{data_set.kind}: {fetched}")
     for path in paths:
         print(f"  {path}")
 

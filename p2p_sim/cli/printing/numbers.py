@@ -133,10 +133,7 @@ def print_conditions(bound: PrivacyBound) -> None:
     say(protects(bound))
     if not promises(bound):
         return
-    for condition in bound.conditions:
-        say(f"- {condition}")
-    if bound.conditional_on:
-        say(EACH_NETWORK)
+    say(*(f"- {condition}" for condition in bound.conditions), *([EACH_NETWORK] if bound.conditional_on else ()))
 
 
 def number(value: float | None) -> str:

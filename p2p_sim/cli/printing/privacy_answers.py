@@ -39,8 +39,9 @@ def privacy_output(question: Question, answer: Answer) -> Output:
         "epsilon_paper_lemma9": answer.lemma9.epsilon,
         "advantage_uniform": answer.advantage,
     }
-    table = two_columns(None, answer_lines(question, answer))
-    return Output(record, [table, gain(question, answer.advantage), answer.bound])
+    return Output(
+        record, [two_columns(None, answer_lines(question, answer)), gain(question, answer.advantage), answer.bound]
+    )
 
 
 def calibration_output(calibration: Calibration) -> Output:

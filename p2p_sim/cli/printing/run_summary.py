@@ -98,8 +98,7 @@ def print_summary(
         _print_advice(finished.rows, rival)
         if not verbose:
             say("--verbose shows more: how ε was computed, the papers' bounds, and what happened on the network.")
-    for name in (ROWS, TABLE, MANIFEST, FIGURE):
-        print(finished.directory / name)
+    print(*(finished.directory / name for name in (ROWS, TABLE, MANIFEST, FIGURE)), sep="\n")
     for path, lines in written:
         print(path if quiet else f"{path} ({count(lines, 'line')})")
 
@@ -172,12 +171,11 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
         ("users", span(rows["num_users"])),
         ("clusters of users", f"{span(rows['num_clusters'])}; the smallest has {count(smallest, 'user')}"),
     ]
-    shortfall = scenario.clusters.shortfall(int(rows["num_clusters"].min()))
-    if shortfall:
+    if shortfall := scenario.clusters.shortfall(int(rows["num_clusters"].min())):
         lines.append(("  why fewer than requested", shortfall))
     if verbose:
-        phi = means(rows)["heterogeneity"]
-        lines.append(("  heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"))
+        phi = means(rows)["heterogeneity"].value
+        lines.append(("  heterogeneity φ", f"{phi:.4g} ({first['heterogeneity_basis']})"))
     lines.append(("mechanism", str(first["mechanism_kind"])))
     columns = [column for column in scenario.mechanism.columns if rows[column.name].notna().all()]
     lines += [(f"  {column}", span(rows[column.name])) for column in columns]
@@ -270,8 +268,7 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
         ("  no smaller ε holds than", at_least(worst["epsilon_lower"])),
     ]
     for name, text in PRINTED:
-        fails = terms.get(name, {}).get("not_applicable")
-        if fails is not None:
+        if (fails := terms.get(name, {}).get("not_applicable")) is not None:
             lines.append((text, f"not applicable: {fails['text']}"))
         elif worst[name] is not None:
             lines.append((text, at_most(worst[name])))
@@ -333,11 +330,10 @@ def _organisations(rows: Any) -> list[Line]:
 
 def print_json(scenario: Scenario, finished: SweepResult) -> None:
     """Print one JSON object of a run's results; an infinite ε is the string "inf"."""
-    columns = [column.name for column in scenario.mechanism.columns]
     print_object({
         "name": scenario.name,
         "directory": str(finished.directory),
-        **summarise(finished.rows, columns),
+        **summarise(finished.rows, [column.name for column in scenario.mechanism.columns]),
         "more_on_disk": finished.more,
         "statements": finished.terms,
     })  # fmt: skip

@@ -30,8 +30,8 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
         lines.append((" with ".join(axis.names), text))
     on_disk = f"of which {present:,} are on disk{more_on_disk(len(held) - present)}"
     lines.append(("replicates", f"{plan.replicates:,} of each point: {total:,}, {on_disk}"))
-    title = f"{plan.name}: a sweep of {count(plan.size, 'point')}"
-    show(two_columns(title, [*lines, ("results", directory)]), stderr=True)
+    lines.append(("results", directory))
+    show(two_columns(f"{plan.name}: a sweep of {count(plan.size, 'point')}", lines), stderr=True)
 
 
 @contextmanager
@@ -84,10 +84,7 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
             "accurate than always saying the majority class (column majority_error_rate)",
             file=sys.stderr,
         )
-    for name in (ROWS, TABLE, MANIFEST):
-        print(directory / name)
-    for figure in figures:
-        print(figure)
+    print(*(directory / name for name in (ROWS, TABLE, MANIFEST)), *figures, sep="\n")
     if not quiet:
         print(f"next: p2p-sim plot {directory}   p2p-sim report {directory}")
 
@@ -97,7 +94,7 @@ def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -
     points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
     # the conditions are on disk beside the rows; a row of an old directory may lack them
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")
-    record = {
+    print_object({
         "name": plan.name,
         "directory": str(result.directory),
         "points": points,
@@ -109,5 +106,4 @@ def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -
         **{name: str(worst[name]) for name in ("observer", "adjacency", "basis")},
         **{name: float(worst[name]) for name in ("delta", "epsilon_lower", "epsilon_upper")},
         **({} if bound is None else whole(bound)),
-    }
-    print_object(record)
+    })  # fmt: skip

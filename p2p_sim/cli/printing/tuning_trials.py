@@ -70,8 +70,8 @@ def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
     for column in columns:
         values = pd.Series([row[column.name] for row in fresh])
         if values.notna().all():
-            varies = values.nunique() > 1
-            lines.append((str(column), f"{span(values.astype(float))}{', by the clusters of each replicate' * varies}"))
+            varies = ", by the clusters of each replicate" * (values.nunique() > 1)
+            lines.append((str(column), span(values.astype(float)) + varies))
     return lines
 
 
