@@ -178,7 +178,8 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
     """A row for each mechanism, ε, replicate and option, run at the whole ε as if the choice cost none.
 
-    The replicates that choose are run with all options, and later ones with all that may be reported.
+    The replicates that choose are run with all options, and later ones with all that may be reported. base: scenario of
+    the panel. count: number of replicates, with those that choose.
     """
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     first = run_points(tried, base, frame, range(CHOOSING), dict.fromkeys(points))
@@ -191,7 +192,10 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
-    """The free choice for each mechanism and ε: the option of largest mean accuracy in the replicates that choose."""
+    """The free choice for each mechanism and ε: the option of largest mean accuracy in the replicates that choose.
+
+    rows: one for each mechanism, ε, replicate and option, with its accuracy.
+    """
     return chosen(rows[rows["replicate"] < CHOOSING], "option")
 
 
@@ -232,7 +236,9 @@ def chosen_rows(
 
 def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
     """For each row of `part` the columns of `point`, and the row's replicate, option, accuracy and ε."""
-    return [point | line for line in part[["replicate", "option", "accuracy", "epsilon_upper"]].to_dict("records")]
+    columns = ["replicate", "option", "accuracy", "epsilon_upper"]
+    lines = part[columns].itertuples(index=False, name=None)
+    return [point | dict(zip(columns, line, strict=True)) for line in lines]
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:
@@ -275,7 +281,7 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
-    """Draws the accuracy against ε under one choice; table: the points of all choices."""
+    """Draws the accuracy against ε under one choice; returns the figure's path. table: the points of all choices."""
     drawn = table[table["choice"] == choice]
     choices = {
         PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",

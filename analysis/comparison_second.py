@@ -243,9 +243,9 @@ def run_points(
 
 
 def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, str]:
-    """The learner with the largest mean accuracy for each mechanism and ε, and the first of several that are equal.
+    """The learner with the largest mean accuracy for each mechanism and ε; of several that are equal, the first.
 
-    option: the column of learners, or of other options.
+    rows: one for each replicate and learner. option: the column of learners, or of other options to choose from.
     """
     mean = rows.groupby([*KEYS, option], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
@@ -256,7 +256,8 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """The leader of each panel, ε and group of trust, compared with each other mechanism of the group.
 
     The leader is best in the replicates that choose. Differences of accuracy are taken in each later replicate. All
-    intervals hold together with 95%: Bonferroni's correction for the number of different comparisons.
+    intervals hold together with 95%: Bonferroni's correction for the number of different comparisons. rows: of each
+    panel.
     """
     lines = [{"panel": panel, **line} for panel, part in rows.items() for line in _against(part)]
     comparisons = len({(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines})
@@ -302,7 +303,7 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _points_of(rows: pd.DataFrame) -> Iterator[MechanismPoint]:
-    """The mechanism and ε of each row."""
+    """The mechanism and ε of each row, in the order of the rows."""
     return map(MechanismPoint, rows["mechanism"], rows[EPSILON])
 
 

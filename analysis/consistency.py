@@ -125,7 +125,10 @@ def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
 
 
 def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
-    """The measurements of one replicate of the histogram rules, with an infinite ε for the exchange."""
+    """The measurements of one replicate of the histogram rules, with an infinite ε for the exchange.
+
+    name: of the law. n: number of points. flip_prob: of the exchange.
+    """
     law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")

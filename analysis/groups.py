@@ -94,7 +94,11 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
-    """The rows of the table, one for each panel, mechanism, ε and group, with the group's `each` of `_figures`."""
+    """The rows of the table, one for each panel, mechanism, ε and group.
+
+    Besides the group's means, a row has `each`: in each replicate, the accuracy that the group loses minus that of
+    others.
+    """
     for panel, changes in (SMALL if frame.small else PANELS).items():
         base = comparison_base(NAME, panel, changes)
         chosen = mechanisms_of(panel)
@@ -117,7 +121,7 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
     """The columns of a group at one point: means over replicates, and `each`, an array over replicates.
 
-    `each` is the accuracy that the group loses minus the accuracy that all other users lose.
+    `each` is the accuracy that the group loses minus the accuracy that all other users lose. part: the point's rows.
     """
     return {
         **{name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)},
@@ -127,15 +131,19 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """How many different intervals of `extra` the table has: if a kind has two groups, they differ in sign alone."""
+    """How many different intervals of differences between a group and all others the table has.
+
+    If a kind has two groups, their differences differ in sign alone. table: a row for each point and group.
+    """
     points = table.groupby(["panel", "mechanism", EPSILON, "kind"])["group"].size()
     return int(points.where(points > 2, 1).sum())
 
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """For each row the mean of `each`, by how much more the group loses than others, with its interval and a verdict.
+    """For each row, how much more accuracy the group loses than others, with its interval and a verdict.
 
-    confidence: of an interval. The verdict is that the group pays more or less, or that this is not settled.
+    table: has the differences in all replicates in its column `each`. confidence: of an interval. The verdict is that
+    the group pays more or less, or that this is not settled.
     """
     verdicts = []
     for each in table["each"]:

@@ -46,7 +46,10 @@ Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compute the advantage at each point; write figure and table; return both files."""
+    """Compute the advantage: how many more labels somebody guesses right who sees a mechanism's release.
+
+    Writes a figure of the accuracy against the advantage, and a table of each mechanism and ε; returns both files.
+    """
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():
@@ -73,7 +76,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 def classes_of(panel: str) -> int:
-    """K, the number of classes of a panel's data set."""
+    """The number of classes of a data set of the comparison; panel: its name, such as "mnist"."""
     return 2 if panel in TWO_CLASSES else 10
 
 
@@ -90,9 +93,10 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
-    """Upper bounds of the advantage behind a row: by the mechanism's own law, and by the stated (ε, δ) alone.
+    """Upper bounds of the advantage behind a row of the comparison.
 
-    task: the row, and the number of labels K, which are equally likely.
+    The first is the smaller one of the bound by the mechanism's own law and the bound by the stated (ε, δ) alone, which
+    comes second. task: the row by column, and the number of classes, which are equally likely.
     """
     row, classes = task
     stated = PrivacyBound(
@@ -106,7 +110,7 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 def _advantage(row: Line, classes: int, size: int) -> float:
     """Upper bound of the advantage behind a row in a cluster of `size` users, by the mechanism's own law.
 
-    size: 0 for a model that has no clusters.
+    row: of the comparison, by column. classes: their number. size: 0 for a model that has no clusters.
     """
     alpha, rate = row["flip_prob"], row["sampling_rate"]
     model: Accountant

@@ -26,7 +26,6 @@ from analysis.internet_scale.growth import (
     SEED,
     SHARES,
     USERS,
-    Floats,
     GrowthFigure,
     Laws,
     arrivals,
@@ -40,6 +39,7 @@ from p2p_sim.figures import COLOURS, MARKERS, Curve, Panel, drawing, plain_log_t
 from p2p_sim.measures import Estimate, GridLaw, mean_interval, normal_score, predict
 from p2p_sim.mechanisms import LabelExchangeMechanism, RandomizedResponse
 from p2p_sim.population import Population
+from p2p_sim.privacy import Floats
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000
@@ -96,7 +96,7 @@ def main(
 
 
 def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
-    """Yield all figures about one network: measured, fitted and exact."""
+    """Yield all figures about one network: measured, fitted and exact. rows: its replicates. laws: of one user."""
     sizes = sorted(rows["users"].unique().tolist())
     yield from _measured(network, rows, laws)
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
@@ -132,7 +132,7 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 
 
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
-    """Yield figures of n users, bracketed by the exact laws of times rounded down and of times rounded up.
+    """Yield figures of n = `users` users, bracketed by the exact laws of times rounded down and of times rounded up.
 
     Intervals of the last arrival and of the last departure from the learner's link hold 95% of replicates.
     """
@@ -174,7 +174,11 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
 def _fits(
     network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int
 ) -> Iterator[GrowthFigure]:
-    """Yield predictions for each n by fits to smaller runs, and how often a fit's interval holds the last arrival."""
+    """Yield predictions for each n by fits to smaller runs, and how often a fit's interval holds the last arrival.
+
+    past: rows of the runs to which fits are made. sizes: values of n. arrival: the exact law of a submission's arrival.
+    studies: how many are drawn from this law.
+    """
     largest = int(past["users"].max())
     for size in sizes:
         for quantity in (*CONSTANT, "last_s") if size > largest else ("last_s",):
@@ -195,6 +199,7 @@ def _fits(
 
 
 def _fit(largest: int) -> str:
+    """The name of a fit in the table: by its largest number of users."""
     return f"fit up to {largest:,}"
 
 
@@ -211,6 +216,7 @@ def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
 
 
 def _last(n: Floats, values: Floats, users: int) -> Estimate:
+    """The predicted last arrival among `users` users, with its 95% interval, by those (`values`) of runs of n users."""
     terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
     log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
     return Estimate(*(math.exp(end) for end in (log.value, log.low, log.high)))

@@ -22,7 +22,6 @@ from analysis.regression.methods import (
     PAID,
     UNBIASED,
     Diabetes,
-    Floats,
     LabelLaw,
     learned,
     release,
@@ -33,6 +32,7 @@ from analysis.study import Frame, command, curves, means
 from p2p_sim.base import Streams
 from p2p_sim.figures import Panel, plot_study
 from p2p_sim.measures import mean_interval
+from p2p_sim.privacy import Floats
 from p2p_sim.privacy.rivals import best_bins, best_unbiased, two_output_law
 
 NAME, SEED = "regression", 11
@@ -146,7 +146,10 @@ def floor_of(law: LabelLaw) -> float:
 
 
 def paired(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """The mean difference of each of `PAIRS` at every point, with its 95% interval."""
+    """The mean difference of each of `PAIRS` at every point, with its 95% interval.
+
+    rows: one for each point, method and replicate.
+    """
     lines: list[dict[str, object]] = []
     for (panel, epsilon, h), part in rows.groupby(["panel", "epsilon", "heterogeneity"], dropna=False):
         wide = part.pivot(index="replicate", columns="method", values="value")
@@ -169,7 +172,10 @@ PRIORS: dict[str, Callable[[Floats], Floats]] = {
 
 
 def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
-    """The exact expected squared error of a label value under a prior, for each randomizer on the grid of [0, 1]."""
+    """The exact expected squared error of a label value, a row for each randomizer on a grid of [0, 1].
+
+    prior: the law of the value, a key of `PRIORS`. epsilon: of each randomizer.
+    """
     values = np.linspace(0.0, 1.0, GRID)
     mass = PRIORS[prior](values)
     mass /= mass.sum()

@@ -199,13 +199,19 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
-    """The number that a learner takes for each payload."""
+    """The number that a learner takes for each message of a randomizer.
+
+    base: the method's name without the exchange and without cluster means.
+    """
     payloads = np.arange(len(noise.outputs))
     return noise.debiased(payloads) if base == DEBIASED and isinstance(noise, RrOnBins) else noise.values_of(payloads)
 
 
 def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
-    """The variance of a number given the label that it stands for, averaged over labels by the public prior."""
+    """The variance of a number given the label that it stands for, averaged over labels by the public prior.
+
+    numbers: of each message, as the learner takes them.
+    """
     return float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - (noise.law @ numbers) ** 2))
 
 

@@ -114,7 +114,10 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
 
 
 def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
-    """The mean AUC on public rows of a method at an ε, which is multiplied by `enlarged`, and a λ."""
+    """The mean AUC on public rows over replicates. point: the method, an ε, and the penalty λ.
+
+    enlarged: factor by which ε is multiplied.
+    """
     method, epsilon, l2 = point
     total = 0.0
     for replicate in range(TUNING):
@@ -142,7 +145,7 @@ def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[L
 
 
 def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
-    """The rows of Figures 1 to 4 for one split of a benchmark's rows."""
+    """The rows of Figures 1 to 4 for one split of a benchmark's rows. chosen: λ of each method, by ε as a text."""
     streams = Streams(SEED, replicate)
     split = data.draw(streams)
     rows: list[Line] = []
@@ -175,7 +178,7 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
 
 
 def _transfer_replicate(organisations: OrganisationsData, l2: dict[str, float], replicate: int) -> list[Line]:
-    """The rows of Table 2 for one draw of the organisations' rows."""
+    """The rows of Table 2 for one draw of the organisations' rows. l2: the penalty λ of each method."""
     rows = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(SEED, replicate))
     common = {"study": "transfer", "data": organisations.name, "epsilon": 1.0, "groups": len(organisations.groups)}
     return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in rows]
@@ -191,7 +194,10 @@ PAIRS = {
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Differences of AUC within replicates, with 95% intervals (not corrected for their number)."""
+    """Differences of AUC within replicates, with 95% intervals (not corrected for their number).
+
+    table: one row for each point, method and replicate.
+    """
     lines = []
     for study, pairs in PAIRS.items():
         for keys, part in table[table["study"] == study].groupby(["data", "organisation", "epsilon"], dropna=False):

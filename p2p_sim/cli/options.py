@@ -159,7 +159,7 @@ def one_of(*names: str) -> Callable[[], list[str]]:
 
 
 def check_data_dir(data_dir: Path | None) -> None:
-    """Refuse a data directory that does not exist."""
+    """Refuse, by an InputError, a data directory that does not exist; None is allowed."""
     if data_dir is not None and not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
 
@@ -169,7 +169,10 @@ FIGURES = (".png", ".pdf", ".svg")
 
 
 def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse a file for an option's output that has no allowed ending, or cannot be written; None is allowed."""
+    """Refuse, by an InputError, a file for an option's output whose ending is not allowed, or that cannot be written.
+
+    option: its name, for the message. path: of the file; None is allowed. endings: such as ".png".
+    """
     if path is None:
         return
     if path.suffix.lower() not in endings:

@@ -117,7 +117,7 @@ def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
-    """The table of `p2p_sim.measures.point_means.points` with a column for the number of failed replicates.
+    """One line a point: means and intervals, the largest ε, the number of replicates, and that of failed ones.
 
     Points without a successful replicate come last, with 0 replicates and gaps.
 

@@ -29,7 +29,10 @@ POPULATIONS = {
 
 
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
-    """The line below the report's title: a run, or a sweep of so many points, and the number of replicates."""
+    """The line below the report's title: a run, or a sweep of so many points, and the number of replicates.
+
+    table: one line a point. keys: the swept keys; none for a run.
+    """
     kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
     return f"{kind}, {count_range(table['replicates'], 'replicate')}" + (" each" if len(table) > 1 else "")
 
@@ -41,7 +44,11 @@ def what_was_run(
     mechanisms: Mechanisms,
     scenario: Mapping[str, Any],
 ) -> list[str]:
-    """Paragraphs that say what was simulated, measured and varied; scenario: the base scenario's keys."""
+    """Paragraphs that say what was simulated, measured and varied.
+
+    rows: one line a point and replicate. table: one line a point. axes: of the sweep, each with its keys and values.
+    mechanisms: descriptions by kind. scenario: the base scenario's keys.
+    """
     varied = [str(key) for axis in axes for key in axis["keys"]]
     same = not any(key.startswith("clusters") for key in varied)
     users = _users(rows) + (_merged_clusters(rows, scenario.get("clusters")) if same else "")
@@ -57,7 +64,10 @@ def what_was_run(
 
 
 def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
-    """A sentence on the points and replicates that a sweep or run lacks; empty if it has all."""
+    """A sentence on the points and replicates that a sweep or run lacks; empty if it has all.
+
+    table: one line a point. axes: of the sweep, each with its values; none for a run. wanted: replicates of each point.
+    """
     planned = math.prod(len(axis["values"]) for axis in axes)
     have = int((table["replicates"] > 0).sum())
     short = int((table["replicates"] < (wanted or 0)).sum())
@@ -82,7 +92,10 @@ def _users(rows: pd.DataFrame) -> str:
 
 
 def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
-    """A sentence on clusters that were merged, where there are fewer than the scenario asks for; else empty."""
+    """A sentence on clusters that were merged, where there are fewer than the scenario asks for; else empty.
+
+    clusters: the scenario's table of this name.
+    """
     if not isinstance(clusters, Mapping):
         return ""
     requested = clusters.get("count")
@@ -179,8 +192,7 @@ class Card(NamedTuple):
 def key_figures(points: pd.DataFrame) -> list[Card]:
     """ε and the quality of what is learned: for one point with intervals, for several points as ranges.
 
-    Args:
-        points: one line a point, from `with_failures`.
+    points: one line a point, with its number of replicates.
     """
     # excess risk where the law is known, or a density's measure, else accuracy
     measured = points[points["replicates"] > 0]
@@ -216,7 +228,10 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
 
 
 def _coalition(measured: pd.DataFrame, remark: str) -> list[Card]:
-    """ε of a learner who is in the coalition; empty if there is no coalition."""
+    """The largest ε of a learner who is in the coalition, in a list; empty if there is no coalition.
+
+    measured: one line a point. remark: in small letters below the ε.
+    """
     epsilons = measured["epsilon_coalition_upper"].dropna().astype(float)
     heading = "ε, learner with the coalition, at most"
     return [Card(heading, rounded_up(float(epsilons.max())), remark)] if len(epsilons) else []

@@ -98,7 +98,7 @@ def _table(columns: Sequence[FilledColumn], left_out: int) -> dict[str, Any]:
 def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     """The report's table of points, as `_table` gives it: at most 400 points, at most twelve columns, swept keys first.
 
-    points: one line a point, from `with_failures`. keys: the swept keys.
+    points: one line a point, with numbers of replicates and of failures. keys: the swept keys.
     """
     failed = bool((points["failures"] > 0).any())
     displayed = points.head(MOST_LINES)
@@ -179,10 +179,12 @@ def _order(value: float) -> str:
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value is a number, which a truth value is not."""
     return not isinstance(value, bool | str) and isinstance(value, int | float)
 
 
 def is_missing(value: Any) -> bool:
+    """Whether a value is None or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 

@@ -107,7 +107,7 @@ def _who(rows: pd.DataFrame) -> str:
 
 
 def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """The largest ε of the learner as a sentence on probabilities."""
+    """The largest ε of the learner as a sentence on probabilities. measured: one line a point that has results."""
     worst = float(measured["epsilon_upper"].fillna(math.inf).max())
     where = "worst cluster and the worst replicate"
     if len(measured) > 1:
@@ -146,7 +146,10 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """Sentences on what ε does not cover: further releases, other networks, φ from an oracle, real data."""
+    """Sentences on what ε does not cover: further releases, other networks, φ from an oracle, real data.
+
+    measured: one line a point that has results.
+    """
     text = "Each ε is about one release"
     if len(measured) > 1 or len(rows) > 1:
         text += "; if several replicates or points about the same users were released, their ε would add up"
@@ -245,6 +248,7 @@ def _statement_terms(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[Poi
 
 
 def _line(measured: pd.DataFrame, column: str, who: str) -> StatementLine:
+    """A line with the smallest and largest value of a column of ε. measured: one line a point. who: the observer."""
     values = measured[column].dropna().astype(float)
     note = "" if len(values) == len(measured) else f"{len(values):,d} of {count(len(measured), 'point')}"
     show = rounded_down if column == "epsilon_lower" else rounded_up

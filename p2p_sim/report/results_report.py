@@ -109,7 +109,7 @@ def _pictures(results: Results) -> "list[Picture]":
 def _usual(results: Results, column: str) -> list[FigureRequest]:
     """The figures of a sweep whose file names none: `column` against ε, and both against the first axis.
 
-    If there would be more than `MOST_LINES` lines, the key of most values (up to `MOST_PANELS`) makes panels.
+    If there would be more than seven lines, the key with the most values (of those with at most nine) makes panels.
     """
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
@@ -168,6 +168,7 @@ def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") ->
 
 
 def _named(column: str | None) -> str:
+    """A column's name in words."""
     return "a chosen column" if column is None else short(column)
 
 

@@ -69,7 +69,7 @@ def write_crate(directory: Path) -> Path:
 
 
 def _entity(id_: str, kind: str, **values: Any) -> dict[str, Any]:
-    """An entity of JSON-LD."""
+    """An entity of JSON-LD: its identifier, its type, and its other properties as `values`."""
     return {"@id": id_, "@type": kind, **values}
 
 

@@ -98,7 +98,11 @@ def _seconds(value: float | None) -> str:
 
 
 def message_lines(rows: Any, verbose: bool) -> list[Line]:
-    """Lines of a run's summary about requests and arrivals; none if no messages were simulated."""
+    """Lines of a run's summary about requests and arrivals; none if no messages were simulated.
+
+    rows: the run's results, a row for each replicate. verbose: whether submissions and arrival times are among the
+    lines.
+    """
     values = means(rows)
     if "completion_time_s" not in values:
         return []

@@ -28,6 +28,7 @@ def reported(
     """The output of an audit: a table of the attack beside the bound, then the bound's conditions.
 
     Args:
+        title, lines: of the table. record: all results, for JSON, with the entry "passed". bound: that was attacked.
         limit: words for the bound that the attack stays within if the audit passed. excess: a sentence on what the
             attack proves beyond the bound if the audit failed.
     """
@@ -245,5 +246,5 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
 
 
 def _share(power: float) -> str:
-    """A probability as text with two digits, rounded down, never 1."""
+    """A probability as text with two digits, rounded down and at most 0.99, or "above 0.99" from 0.9999 on."""
     return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"

@@ -87,7 +87,10 @@ def neighbours_output(neighbours: EnoughNeighbours) -> Output:
 
 
 def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
-    """Print where a certificate is, and the command that proves it again."""
+    """Print where a certificate is and, unless `quiet`, the command that proves it again.
+
+    path: of the certificate. verifier: the file of the program that proves it.
+    """
     print(path)
     if not quiet:
         say(f"It is proved. To prove it again without p2p-sim: python {verifier} {path}")

@@ -140,7 +140,7 @@ def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line],
 
 
 def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
-    """Print a heading, lines of figures with labels of a common width, and sentences that explain the figures."""
+    """Print a heading, lines of figures with labels in a column of some width, and sentences that explain them."""
     print()
     say(heading)
     show(two_columns(None, lines, label_width=width))
@@ -200,7 +200,11 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
 
 
 def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
-    """Lines with ε of each observer, and with what the observer sees."""
+    """Lines with ε of each observer, and with what the observer sees.
+
+    rows: a run's results, a row for each replicate. verbose: also ε that matters less, such as that of a sample of
+    users.
+    """
     first, worst = rows.iloc[0], worst_epsilons(rows)
     at = f"at δ = {first['delta']:g}"
     lines = [("what is protected", PROTECTED[first["adjacency"]])]
@@ -228,7 +232,7 @@ def _finite(value: float | None) -> float:
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
     """Lines with ε on a simulated network: of some users alone, and of observers who see more than the learner.
 
-    worst: the largest ε of each kind. at: words that name δ.
+    worst: the largest ε over all replicates, by column; None where there is none. at: words that name δ.
     """
     if worst["epsilon_others_upper"] is None:
         return []
@@ -276,7 +280,7 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
 
 
 def meaning(rows: Any) -> str:
-    """A sentence that explains the learner's ε by probabilities."""
+    """A sentence that explains the learner's ε by probabilities. rows: a run's results, a row for each replicate."""
     first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
     protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
     if math.isinf(learner):
@@ -290,7 +294,10 @@ def meaning(rows: Any) -> str:
 
 
 def reservations(rows: Any, verbose: bool = True) -> list[str]:
-    """Sentences on what the learner's ε does not cover or presupposes, and on what can be guessed."""
+    """Sentences on what the learner's ε does not cover or presupposes, and on what can be guessed.
+
+    rows: a run's results, a row for each replicate. verbose: whether to explain what is known before a guess.
+    """
     first = rows.iloc[0]
     # who else sees something, or must be trusted
     if first["mechanism_kind"] == "label_exchange":

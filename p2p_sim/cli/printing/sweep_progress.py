@@ -17,6 +17,7 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
 
     Args:
         held: points and replicates on disk; those that the sweep does not ask for are counted apart.
+        directory: of the results.
     """
     total = plan.size * plan.replicates
     present = sum(plan.asks_for(point, replicate) for point, replicate in held)
@@ -38,7 +39,8 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
 def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
     """Show progress as a bar on a terminal, else as lines now and then; yields the function that takes reports.
 
-    The first line with a remaining time is printed at once.
+    The first line with a remaining time is printed at once. name: of the sweep. total: its number of replicates. quiet:
+    show nothing.
     """
     with progress_shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
         begun = False
