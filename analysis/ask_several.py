@@ -55,15 +55,17 @@ class ArcsineKernel(SmoothKernel):
 
 
 def missed_by_all(size: int, flip_prob: float) -> float:
-    """Probability that the majority of all noisy labels, which a shuffler submits, is not the cluster's; a tie counts
-    one half.
+    """Probability that the majority of all noisy labels of a cluster is not that of its true labels.
+
+    A shuffler submits all noisy labels. 60% of the users have one true label; a tie counts one half. size: users of the
+    cluster. flip_prob: that of each label.
     """
     counts = np.arange(size + 1)
     return float(noisy_ones(size, flip_prob, SHARE) @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
-    """A row of the study's table: a protocol's ε at the learner, and the probability that the majority is missed.
+    """A row of the study's table: a protocol's ε at the learner at δ = 1e-5, and how often the majority is missed.
 
     task: the protocol's name, the cluster size, and the probability α of a flip.
     """
@@ -135,7 +137,10 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _curve(way: str, column: str, drawn: list[dict[str, Any]]) -> Curve:
-    """The curve of one protocol: the error against a column of ε, without errors below `SMALLEST`."""
+    """The curve of one protocol, by its name `way`: the error against a column of ε, without errors below 1e-6.
+
+    drawn: rows by `figures`, of all protocols.
+    """
     lines = [line for line in drawn if line["way"] == way and line["error"] > SMALLEST]
     x, y = zip(*sorted((line[column], line["error"]) for line in lines), strict=True)
     return Curve(way, x, y, dashed=way in (SHUFFLER, RESPONSE, ARCSINE), marked=way != ARCSINE)

@@ -98,7 +98,7 @@ class _Events:
         self.chances = self.sides(p, p + fetchers.own.mean())
 
     def sides(self, with_zero: Floats, with_one: Floats) -> Floats:
-        """Probabilities of counting a submission, (2, ...), for the target's bit of the likelier event and the other.
+        """Probabilities (2, ...) that a submission is counted, first for the target's bit for which it is likelier.
 
         Args:
             with_zero, with_one: probabilities of submitting a one if the target's noisy bit is 0, and if it is 1.
@@ -108,25 +108,29 @@ class _Events:
 
     @cached_property
     def tails(self) -> list[Floats]:
-        """Probabilities of the events s = 0, ..., m for either bit of the target, in the order of `sides`."""
+        """Probabilities of the events s = 0, ..., m, for m fetchers and either bit of the target: two arrays (m+1,).
+
+        The bit that makes the events likelier comes first.
+        """
         users, likely = len(self.fetchers.own), np.flatnonzero(self.law > 1e-22)
         pmfs = [scipy.stats.binom.pmf(np.arange(users + 1), users, side[likely, None]) for side in self.chances]
         return [np.cumsum((self.law[likely] @ pmf)[::-1])[::-1] for pmf in pmfs]
 
     def coefficients(self, epsilon: float) -> tuple[float, float]:
-        """The coefficients keep, rounded down, and lose, rounded up."""
+        """The coefficients 1-α-αe^ε, rounded down, and e^ε(1-α)-α, rounded up, of probabilities in δ(ε)."""
         keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
     def deltas(self, epsilon: float) -> Floats:
-        """δ(ε) that each event s = 0, ..., m attains: keep times its larger probability minus lose times the other."""
+        """δ(ε) that each event s = 0, ..., m attains: the coefficients times its larger and its smaller probability."""
         keep, lose = self.coefficients(epsilon)
         return keep * self.tails[0] - lose * self.tails[1]
 
     def epsilon(self, delta: float) -> float:
         """The largest ε at which some event attains more than δ."""
-        ends = cross(lambda epsilon: bool(self.deltas(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)
-        return ends[0]
+        return cross(lambda epsilon: bool(self.deltas(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)[
+            0
+        ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +147,11 @@ class _Sample:
 
     @cached_property
     def tilt(self) -> tuple[float, float, float]:
-        """τ, ψ and a bound of g times the event's smaller probability, for the τ for which the bound is smallest."""
+        """How the sampled bits are tilted: τ, ψ and a bound, for the τ for which the bound is smallest.
+
+        Bits are drawn with odds times e^(τ n_j), and a draw with the weighted number y of ones has the weight exp(ψ - τ
+        y). The bound is of this weight times the event's smaller probability.
+        """
         events, fetchers, users = self.events, self.events.fetchers, len(self.events.fetchers.own)
         p = events.y * events.unit / users
         rare = events.sides(p * (1.0 + 1e-8), (p + fetchers.own.mean()) * (1.0 - 1e-8))[1]  # for the other bit
@@ -161,7 +169,10 @@ class _Sample:
         return tilt, psi(tilt), math.exp(min(700.0, largest(tilt)))
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Floats]:
-        """Draws of the other users' bits: y of each draw, and the event's larger and smaller probability."""
+        """Draws of the other users' bits: their weighted number of ones, and both probabilities of the event.
+
+        The larger probability comes first. Each of the three is an array (count,).
+        """
         events, fetchers, draws = self.events, self.events.fetchers, []
         odds = fetchers.flip_prob * np.exp(self.tilt[0] * events.units)
         for size in [_TOGETHER] * (count // _TOGETHER) + [count % _TOGETHER]:
@@ -172,14 +183,20 @@ class _Sample:
         return [np.concatenate(parts) for parts in zip(*draws, strict=True)]
 
     def epsilon(self, guess: float, delta: float) -> float:
-        """The largest tried ε at which more than δ is certified, or 0 if there is none; guess: the reference's ε."""
+        """The largest tried ε at which more than δ is certified, or 0 if there is none.
+
+        guess: the ε that the event has if all fetchers are alike; shares of it are tried.
+        """
         (users, others), rng = self.events.fetchers.weights.shape, np.random.default_rng(20)
         count = int(np.clip(_WORK / (users * (self.event + others / 8.0 + 8.0)), *_DRAWS))
         pilot, sample = self.draw(_PILOT, rng), self.draw(count, rng)
         return next((e for e in (guess * share for share in _TRIED) if self.delta(e, pilot, sample) > delta), 0.0)
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
-        """A lower bound of δ(ε) from a pilot sample, by which the cut is chosen, and a second sample."""
+        """A lower bound of δ(ε), by two samples that `draw` gives.
+
+        pilot: by which the cut of large values is chosen. sample: by which the mean is estimated.
+        """
         events, (tilt, psi, most) = self.events, self.tilt
         keep, lose = events.coefficients(epsilon)
         if keep <= 0.0:

@@ -52,9 +52,8 @@ class CertifiedFigure:
 def main(frame: Frame) -> list[Path]:
     """Writes a certificate for each ε of `figures`, and a table of what each certifies; returns the table's file."""
     wanted = {_name(figure): figure for figure in figures(frame.small)}
-    texts = frame.each(_certificate, [(figure.exchange, figure.delta, figure.target) for figure in wanted.values()])
     lines = []
-    for (name, figure), text in zip(wanted.items(), texts, strict=True):
+    for (name, figure), text in zip(wanted.items(), frame.each(_certificate, wanted.values()), strict=True):
         write_whole(frame.path(name), text.encode())
         written = json.loads(text)
         lines.append({"file": name, **written["claim"], "intervals": len(written["cover"]), "where": figure.where})
@@ -71,19 +70,15 @@ def figures(small: bool = False) -> Iterator[CertifiedFigure]:
             exchange = LabelExchange(int(row["n"]), row["flip_prob"], row["sampling_rate"])
             yield CertifiedFigure(exchange, row["delta"], f"privacy/{name}.csv")
     if not small:
-        yield from _shipped()
+        for file in FILES:
+            yield _worst(Path(file).stem, load_scenario(ROOT / "scenarios" / file))
+        for plan in (load_sweep(SWEEPS / file) for file in PLANS):
+            yield from (_worst(plan.name, plan.scenario(point)) for point in plan.points())
         yield from _internet_scale()
 
 
-def _shipped() -> Iterator[CertifiedFigure]:
-    for file in FILES:
-        yield _worst(Path(file).stem, load_scenario(ROOT / "scenarios" / file))
-    for file in PLANS:
-        plan = load_sweep(SWEEPS / file)
-        yield from (_worst(plan.name, plan.scenario(point)) for point in plan.points())
-
-
 def _internet_scale() -> Iterator[CertifiedFigure]:
+    """Every ε of an exchange in results/published/internet-scale that is to be certified."""
     where = "internet-scale/table.csv"
     table = pd.read_csv(PUBLISHED / where)
     for row in table[(table["part"] == "learner") & (table["at"] <= LARGEST)].to_dict("records"):
@@ -100,15 +95,20 @@ def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
     """The ε that is published for a scenario or a point of a sweep: that of the smallest cluster of all replicates."""
     smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
     mechanism = cast(LabelExchangeConfig, scenario.mechanism)  # FILES and PLANS are exchanges of a given α
-    exchange = LabelExchange(smallest, cast(float, mechanism.flip_prob), mechanism.sampling_rate)
-    return CertifiedFigure(exchange, scenario.privacy.delta, f"shipped/table.csv, {name}")
+    return CertifiedFigure(
+        LabelExchange(smallest, cast(float, mechanism.flip_prob), mechanism.sampling_rate),
+        scenario.privacy.delta,
+        f"shipped/table.csv, {name}",
+    )
 
 
-def _certificate(task: tuple[LabelExchange, float, float | None]) -> str:
-    return certificate(*task)
+def _certificate(figure: CertifiedFigure) -> str:
+    """The certificate of a published ε, as the text of its file."""
+    return certificate(figure.exchange, figure.delta, figure.target)
 
 
 def _name(figure: CertifiedFigure) -> str:
+    """The name of the certificate's file, such as n40-a0.1-t0.5-d1e-05.json: n, α, θ, the rounds if several, and δ."""
     e = figure.exchange
     rounds = f"-r{e.rounds}" if e.rounds > 1 else ""
     return f"n{e.cluster_size}-a{e.flip_prob:g}-t{e.sampling_rate:g}{rounds}-d{figure.delta:g}.json"

@@ -36,7 +36,7 @@ class Target:
 
     @property
     def regime(self) -> str:
-        """The row of the table in docs/theorem.md to which the target belongs, by ε/θ and n."""
+        """The group of targets to which this one belongs, by the number n of users and by ε/θ; one of `REGIMES`."""
         ratio = self.epsilon / self.sampling_rate
         return SMALL if self.n < 100 else LOW if ratio < 0.7 else HIGH if ratio > 1.5 else BETWEEN
 
@@ -65,7 +65,8 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
     """Random targets of one regime at one δ.
 
-    In clusters of 100 users or more, targets at which α* is no smaller than for randomised response are left out.
+    Of clusters of 100 users or more, only those where the closed form needs less noise than randomised response.
+    regime: one of `REGIMES`. largest: number of users.
     """
     rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
     for _ in range(DRAWN):
@@ -78,6 +79,7 @@ def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
 
 
 def _line(target: Target) -> dict[str, object]:
+    """The row of a target: the probability of a flip by the closed form, the smallest sufficient one, their ratio."""
     smallest = calibrate_flip_prob([target.n], 2, target.sampling_rate, target.epsilon, target.delta)
     return {
         "regime": target.regime, **asdict(target), "local": target.local,

@@ -33,11 +33,14 @@ REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
 def main(frame: Frame) -> list[Path]:
     """Runs the sweep of each panel of the clustering paper's Figure 1; writes figure and table, returns the files."""
     tables = {name: _points(frame, name) for name in (*PANELS, "clusters")}
-    lines = {name: curves(tables[name], EPSILON, "relative_accuracy", "mechanism", (PRINTED,)) for name in PANELS}
-    panels = [Panel("target ε", RELATIVE, lines[name], log_y=False, title=title) for name, title in PANELS.items()]
-    # a mechanism has the same colour in the last panel as in the others
-    labels = list(dict.fromkeys(curve.label for panel in panels for curve in panel.curves))
-    panels.append(_cluster_panel(tables["clusters"], labels))
+    panels = [
+        Panel(
+            "target ε", RELATIVE, curves(tables[name], EPSILON, "relative_accuracy", "mechanism", (PRINTED,)),
+            log_y=False, title=title,
+        )
+        for name, title in PANELS.items()
+    ]  # fmt: skip
+    panels.append(_cluster_panel(tables["clusters"], panels))
     columns = ("population", "mechanism", EPSILON, "clusters.count", "epsilon_upper", "trust")
     note = (
         f"{fewest(tables)} trials a point, bands: 95% intervals. Logistic regression on 50 principal components. "
@@ -52,11 +55,13 @@ def main(frame: Frame) -> list[Path]:
     ]
 
 
-def _cluster_panel(table: pd.DataFrame, labels: Sequence[str]) -> Panel:
+def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
     """The panel of accuracy at ε = 0.5 against the number of clusters, with a curve for each data set and mechanism.
 
-    labels: of the curves of all other panels, where a mechanism has the same colour. Each data set has its marker.
+    table: a row for each point. others: the other panels, where a mechanism has the same colour. Each data set has its
+    marker.
     """
+    labels = dict.fromkeys(curve.label for panel in others for curve in panel.curves)
     sets, lines = list(table["population"].unique()), []
     for (population, mechanism), part in table.groupby(["population", "mechanism"], sort=False, observed=True):
         [colour] = [index for index, label in enumerate(labels) if label.startswith(str(mechanism))]

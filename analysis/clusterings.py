@@ -97,7 +97,10 @@ def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
 
 
 def _scenario(source: str, label: str, count: int) -> Scenario:
-    """The label exchange on a data set under a clustering that is asked for `count` clusters."""
+    """The label exchange on a data set under a clustering that is asked for `count` clusters.
+
+    source, label: names of the data set and of the clustering.
+    """
     clusters = {**COUNTED[label], "count": count} if label in COUNTED else {"kind": label.lower()}
     return Scenario.from_tree(
         {

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pandas as pd
 
+from analysis import comparison_second as second
 from analysis.comparison_second import (
     CHANGES,
     LEARNERS,
@@ -23,8 +24,6 @@ from analysis.comparison_second import (
     run_points,
     table_of,
 )  # fmt: skip
-from analysis.comparison_second import MECHANISMS as SECOND
-from analysis.comparison_second import TRUST as SECOND_TRUST
 from analysis.study import EPSILON, Frame, command, comparison_base, joint_confidence, with_ends
 from p2p_sim import Scenario
 from p2p_sim.figures import plot_by_trust
@@ -60,9 +59,9 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }
 """Settings of mechanisms with a curator to choose from; the first is that of `analysis.comparison_second`."""
-MECHANISMS = SECOND | SEVERAL
+MECHANISMS = second.MECHANISMS | SEVERAL
 """The mechanisms by name, with their tables in a scenario without ε."""
-TRUST = {**SECOND_TRUST, "trust nobody": (*SECOND_TRUST["trust nobody"], *SEVERAL)}
+TRUST = {**second.TRUST, "trust nobody": (*second.TRUST["trust nobody"], *SEVERAL)}
 """Mechanisms by whom users must trust: those of `analysis.comparison_second`, and exchanges with several peers."""
 WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", *SEVERAL), REHEARSED)
 """What the paid choice of a mechanism is based on, if not on released labels."""
@@ -141,7 +140,6 @@ USERS = 3_000
 LAW = "synthetic"
 """The panel whose law is public, so that rehearsals can be made on it."""
 DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
-CHOICES = (DEFAULT, PAID, FREE)
 
 
 def main(frame: Frame, replicates: int = 8) -> list[Path]:
@@ -160,8 +158,13 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
         bases[panel] = base.replace(**{"population.users": min(users, USERS)}) if users else base
     tables = {panel: every(base, frame, count) for panel, base in bases.items()}
     rehearsal = freely(tables[LAW])  # on the panel whose law is public, so that it costs no ε on other panels
-    parts = [chosen_rows(bases[panel], tables[panel], rehearsal, frame, count).assign(panel=panel) for panel in bases]
-    rows = pd.concat(parts, ignore_index=True)
+    rows = pd.concat(
+        [
+            chosen_rows(base, tables[panel], rehearsal, frame, count).assign(panel=panel)
+            for panel, base in bases.items()
+        ],
+        ignore_index=True,
+    )
     frame.rows(rows, study=NAME, choosing=CHOOSING, replicates=count, mean_runs=MEAN_RUNS, users=USERS)
     table = points(rows)
     return [
@@ -175,7 +178,8 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
     """A row for each mechanism, ε, replicate and option, run at the whole ε as if the choice cost none.
 
-    The replicates that choose are run with all options, and later ones with all that may be reported.
+    The replicates that choose are run with all options, and later ones with all that may be reported. base: scenario of
+    the panel. count: number of replicates, with those that choose.
     """
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     first = run_points(tried, base, frame, range(CHOOSING), dict.fromkeys(points))
@@ -188,7 +192,10 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
-    """The free choice for each mechanism and ε: the option of largest mean accuracy in the replicates that choose."""
+    """The free choice for each mechanism and ε: the option of largest mean accuracy in the replicates that choose.
+
+    rows: one for each mechanism, ε, replicate and option, with its accuracy.
+    """
     return chosen(rows[rows["replicate"] < CHOOSING], "option")
 
 
@@ -244,7 +251,7 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
     cells = rows.groupby(keys, sort=False).ngroups
     for point, part in rows.groupby(keys, sort=False):
         wide = part.pivot(index="replicate", columns="choice", values="accuracy")
-        for choice in CHOICES:
+        for choice in (DEFAULT, PAID, FREE):
             used, mean = part[part["choice"] == choice], mean_interval(wide[choice])
             gap = mean_interval(wide[FREE] - wide[choice], joint_confidence(2 * cells))
             line = dict(zip(keys, point, strict=True)) | {"choice": choice, "way": used["way"].iloc[0]}
@@ -274,14 +281,16 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
-    """Draws the accuracy against ε under one choice; table: the points of all choices."""
+    """Draws the accuracy against ε under one choice; returns the figure's path. table: the points of all choices."""
     drawn = table[table["choice"] == choice]
     choices = {
         PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",
         FREE: f"Choices look at true labels of {CHOOSING} other replicates, which no ε counts.",
     }[choice]
-    bands = f"Bands: 95% intervals over {drawn['replicates'].min()} replicates"
-    note = f"{choices} {bands}; label adjacency, the learner's view."
+    note = (
+        f"{choices} Bands: 95% intervals over {drawn['replicates'].min()} replicates; label adjacency, the learner's "
+        "view."
+    )
     plot_by_trust(accuracy_panels(drawn), TRUST, path, f"Every mechanism, {choice}", note)
     return path
 

@@ -6,6 +6,7 @@ Run as `python -m analysis.comparison_second --data-dir DIR`; a run that was sto
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -187,10 +188,11 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
 
 def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
     """Panels of accuracy against ε, one for each value of the column `panel`."""
-    parts = {str(name): part for name, part in table.groupby("panel", sort=False)}
     return [
-        Panel("target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[name])
-        for name, part in parts.items()
+        Panel(
+            "target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[str(name)]
+        )
+        for name, part in table.groupby("panel", sort=False)
     ]
 
 
@@ -211,8 +213,12 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     rows["chosen"] = [best[point] == learner for point, learner in zip(_points_of(rows), rows["learner"], strict=True)]
     rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
     if classes == 2:
-        models = _whole_models(base, frame, replicates, histogram=panel == "synthetic")
-        rows = pd.concat([rows, models], ignore_index=True)
+        # mechanisms that release a model for two classes, at each ε in each replicate; no learner is chosen
+        tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
+        tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
+        models = pd.DataFrame(chain(*frame.each(partial(model_rows, histogram=panel == "synthetic"), tasks)))
+        models = models.assign(learner=OWN, chosen=True, accuracy=1.0 - models["error_rate"])
+        rows = pd.concat([rows, models.drop(columns=["error_rate", "scenario"])], ignore_index=True)
     return rows.assign(reported=rows["replicate"] >= CHOOSING)
 
 
@@ -236,22 +242,10 @@ def run_points(
     )
 
 
-def _whole_models(base: Scenario, frame: Frame, replicates: int, histogram: bool) -> pd.DataFrame:
-    """A row for each mechanism that releases a model for two classes, each ε and each replicate; no learner is chosen.
-
-    histogram: whether the model that needs a known law is among them.
-    """
-    tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
-    tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
-    parts = frame.each(partial(model_rows, histogram=histogram), tasks)
-    rows = pd.DataFrame([row for part in parts for row in part]).assign(learner=OWN, chosen=True)
-    return rows.assign(accuracy=1.0 - rows["error_rate"]).drop(columns=["error_rate", "scenario"])
-
-
 def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, str]:
-    """The learner with the largest mean accuracy for each mechanism and ε, and the first of several that are equal.
+    """The learner with the largest mean accuracy for each mechanism and ε; of several that are equal, the first.
 
-    option: the column of learners, or of other options.
+    rows: one for each replicate and learner. option: the column of learners, or of other options to choose from.
     """
     mean = rows.groupby([*KEYS, option], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
@@ -262,7 +256,8 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """The leader of each panel, ε and group of trust, compared with each other mechanism of the group.
 
     The leader is best in the replicates that choose. Differences of accuracy are taken in each later replicate. All
-    intervals hold together with 95%: Bonferroni's correction for the number of different comparisons.
+    intervals hold together with 95%: Bonferroni's correction for the number of different comparisons. rows: of each
+    panel.
     """
     lines = [{"panel": panel, **line} for panel, part in rows.items() for line in _against(part)]
     comparisons = len({(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines})
@@ -288,8 +283,10 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
             leader = choosing[present].idxmax()
             for rival in present:
                 if rival != leader:
-                    each = (reported[leader] - reported[rival]).to_numpy()
-                    yield {EPSILON: epsilon, "group": group, "leader": leader, "other": rival, "each": each}
+                    yield {
+                        EPSILON: epsilon, "group": group, "leader": leader, "other": rival,
+                        "each": (reported[leader] - reported[rival]).to_numpy(),
+                    }  # fmt: skip
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
@@ -306,7 +303,7 @@ def _points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _points_of(rows: pd.DataFrame) -> Iterator[MechanismPoint]:
-    """The mechanism and ε of each row."""
+    """The mechanism and ε of each row, in the order of the rows."""
     return map(MechanismPoint, rows["mechanism"], rows[EPSILON])
 
 

@@ -93,8 +93,8 @@ def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = 
         for law in laws
     ]
     tasks.append(("threshold", "N(0, 1)", UNLABELLED, replicates or REPLICATES))
-    measurements = [asdict(measurement) for part in frame.each(_measure, tasks) for measurement in part]
-    rows = pd.DataFrame(measurements).sort_values(["study", "law", "n", "replicate", "method"])
+    rows = pd.DataFrame(asdict(measurement) for part in frame.each(_measure, tasks) for measurement in part)
+    rows = rows.sort_values(["study", "law", "n", "replicate", "method"])
     laws = {name: repr(law) for name, law in CLASSIFIERS.items()}
     frame.rows(rows, name=NAME, seed=SEED, epsilon=EPSILON, sizes=list(sizes), rows=len(rows), laws=laws)
     points = means(rows, ("study", "law", "n", "method"), "value", ("epsilon_upper", "delta", "flip_prob"))
@@ -121,12 +121,14 @@ def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
     # ε of the exchange is that of the worst cluster of all replicates
     exchanges = [LabelExchange(size, flip_prob, 1.0) for size in sorted({size for run in runs for size in run.sizes})]
     epsilon = max(bound.epsilon_upper for bound in epsilons(exchanges, n**-2.0))
-    rows = [row for run in runs for row in run.rows]
-    return [replace(row, epsilon_upper=epsilon) if row.method == EXCHANGE else row for row in rows]
+    return [replace(row, epsilon_upper=epsilon) if row.method == EXCHANGE else row for run in runs for row in run.rows]
 
 
 def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
-    """The measurements of one replicate of the histogram rules, with an infinite ε for the exchange."""
+    """The measurements of one replicate of the histogram rules, with an infinite ε for the exchange.
+
+    name: of the law. n: number of points. flip_prob: of the exchange.
+    """
     law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")
@@ -200,10 +202,11 @@ def _figures(points: pd.DataFrame, frame: Frame) -> list[Path]:
          "δ = n^-2. Without normalising, the estimate does not integrate to 1."),
     ):  # fmt: skip
         parts = {law: points[(points["study"] == study) & (points["law"] == law)] for law in laws}
-        lines = {law: curves(part, "n", "value", "method", (NONPRIVATE,)) for law, part in parts.items()}
-        panels = [Panel("n", study, lines[law], title=law) for law in laws]
-        name = f"{study.replace(' ', '-').lower()}.png"
-        paths.append(frame.figure(plot_study, panels, name, title, count + note))
+        panels = [
+            Panel("n", study, curves(part, "n", "value", "method", (NONPRIVATE,)), title=law)
+            for law, part in parts.items()
+        ]
+        paths.append(frame.figure(plot_study, panels, f"{study.replace(' ', '-').lower()}.png", title, count + note))
     return paths
 
 

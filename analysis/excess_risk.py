@@ -33,9 +33,10 @@ WORST_MARGIN = 0.75
 
 @dataclass(frozen=True)
 class Simulation:
-    """Draws R independent replicates of releases of C clusters.
+    """Draws independent replicates of releases of clusters, and measures what is learned from them.
 
-    Laws are (C, P, K), p(y|x) at P points of each cluster; estimates of them are (R, C, P, K), and excess risks (R,).
+    Below, R is the number of replicates, C of clusters, P of points in each cluster, and K of labels. Laws are (C, P,
+    K), p(y|x) at the points of each cluster; estimates of them are (R, C, P, K), and excess risks (R,).
     """
 
     replicates: int
@@ -45,10 +46,12 @@ class Simulation:
     def centralised(
         self, law: Floats, size: int, *, lam: float = 1.0, beta: float = 0.0, share_noise: float = 0.0, tau: float = 0.0
     ) -> Floats:
-        """Estimates by Algorithm 1 from s = `size` users of each cluster; 1/K at points that no user has.
+        """Estimates by Algorithm 1 from `size` users of each cluster; 1/K at points that no user has.
 
         Args:
-            law: p(y|x). lam, beta: λ and β. share_noise: σ/s. tau: τ.
+            law: p(y|x). lam: λ, the probability that a label is replaced by a draw from its cluster's released shares.
+            beta: β, the part of the released shares that labels' weights take away again; without bias if it is λ.
+            share_noise: scale of the Laplace noise on shares. tau: τ, the least share that is released.
         """
         truth = self._true_counts(law, size)
         # q̃, the shares of each cluster's labels with noise, clipped
@@ -78,11 +81,11 @@ class Simulation:
         return self._deal(self.rng.multinomial(size, points, size=(self.replicates, len(law))), law)
 
     def _deal(self, users: NDArray[np.int64], distribution: Floats) -> NDArray[np.int64]:
-        """How many users draw each label, an array of the shape of `users` with K added; distribution: of labels."""
+        """How many of `users` draw each label from a distribution of labels: the shape of `users` with K at its end."""
         return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
 
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
-        """Excess risk of naming the labels with the largest estimates, ties at random; one label is the 0-1 loss."""
+        """Excess risk (R,) of naming the `named` labels of largest estimate, ties at random; 1 label: the 0-1 loss."""
         jittered = estimate + 1e-12 * self.rng.random(estimate.shape)
         chosen = np.argpartition(jittered, -named, axis=3)[..., -named:]
         won = np.take_along_axis(np.broadcast_to(law, estimate.shape), chosen, axis=3).sum(axis=3)
@@ -93,7 +96,7 @@ class Simulation:
         return [self.named_excess(law, estimate), squared_excess(law, estimate)]
 
     def pure(self, margin: float, points: int = 8, classes: int = 2) -> Floats:
-        """A law with φ = 0: one label is likelier than all others, by a margin, at all points of a cluster."""
+        """A law in which all points of a cluster have the same labels: one is likelier than all others, by a margin."""
         law = np.full((self.clusters, points, classes), (1.0 - margin) / classes)
         law[np.arange(self.clusters), :, np.arange(self.clusters) % classes] += margin
         return law
@@ -153,7 +156,7 @@ WORST, SQUARED = {"0-1 loss, worst margins": 1}, {"squared error": 2}
 
 
 def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate: bool) -> Term:
-    """The term √(d/(θn)) of Theorem 4 against n or θ, without flips and with clusters of φ = 0."""
+    """The term √(d/(θn)) of Theorem 4 (d points, n users) against n or θ, without flips and with clusters of φ = 0."""
 
     def risks(rate: float, size: int) -> list[Floats]:
         law, easy = study.pure(WORST_MARGIN * (8 / (rate * size)) ** 0.5), study.pure(0.1)
@@ -171,7 +174,7 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
 
 
 def spread(study: Simulation, values: Floats) -> Term:
-    """The term φ of Theorem 4: the most likely label differs between two halves of each cluster's points."""
+    """The term φ of Theorem 4 at values of φ: the likeliest label differs between two halves of a cluster's points."""
     releases = [(law, study.exchanged(law, LARGE)) for law in map(study.split, values)]
     return Term(
         "φ", "Theorem 4: φ", values, values, powers={"0-1 loss, points split in half": 1} | SQUARED,
@@ -180,7 +183,7 @@ def spread(study: Simulation, values: Floats) -> Term:
 
 
 def flips(study: Simulation, values: Floats) -> Term:
-    """The term α of Theorem 4, with clusters of φ = 0, so that only flips mislead the learner."""
+    """The term α of Theorem 4 at values of α, with clusters of φ = 0, so that only flips mislead the learner."""
 
     def risks(alpha: float) -> list[Floats]:
         short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p = 1/4 - short above the threshold 1/4
@@ -199,7 +202,7 @@ def flips(study: Simulation, values: Floats) -> Term:
 
 
 def unbiased_rate(study: Simulation, values: Floats) -> Term:
-    """The term √(d/n)/(1-β) of Theorem 2, with β = λ and no noise on the shares; √(d/n) = 0.01."""
+    """The term √(d/n)/(1-β) of Theorem 2 (d points, n users), with β = λ and no noise on shares; √(d/n) = 0.01."""
 
     def risks(beta: float) -> list[Floats]:
         law = study.pure(WORST_MARGIN * 0.01 / (1.0 - beta))
@@ -210,10 +213,10 @@ def unbiased_rate(study: Simulation, values: Floats) -> Term:
 
 
 def bias(study: Simulation, pulls: Floats) -> Term:
-    """The term φ|κ| of Theorem 2, with β below λ = 0.6 and above λ = 0.4, and no noise on the shares.
+    """The term φ|κ| of Theorem 2, κ = (λ-β)/(1-β), with β below λ = 0.6 and above λ = 0.4, and no noise on shares.
 
-    At a quarter of each cluster's points the margin differs by 0.5 from that at all other points, so that
-    φ = 0.375 · 0.5. The bias by κ makes the wrong label win there, by a tenth of the bias.
+    At a quarter of each cluster's points the margin differs by 0.5 from that at all other points, so that φ = 0.375 ·
+    0.5. The bias by κ makes the wrong label win there, by a tenth of the bias.
     """
     columns = list[tuple[Floats, ...]]()
     for lam, signed in ((0.6, pulls), (0.4, -pulls)):
@@ -231,10 +234,7 @@ def bias(study: Simulation, pulls: Floats) -> Term:
 
 
 def share_noise(study: Simulation, scales: Floats) -> Term:
-    """The term Kσ/s of Theorem 2 with K = 4: clusters of φ = 0, and all labels drawn from the released shares.
-
-    So λ = 1 and β = 0.
-    """
+    """The term Kσ/s of Theorem 2, K = 4, at values of σ/s; φ = 0, and all labels are drawn anew (λ = 1, β = 0)."""
 
     def risks(scale: float) -> list[Floats]:
         law, easy = study.pure(1.5 * scale, 1, 4), study.pure(0.03, 1, 4)
@@ -250,7 +250,7 @@ def share_noise(study: Simulation, scales: Floats) -> Term:
 
 
 def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
-    """The factor K of Theorem 2, at a fixed σ/s and at a fixed φ; λ = 1, β = 0."""
+    """The factor K of Theorem 2, the number of labels, at a fixed noise on shares and at a fixed φ; λ = 1, β = 0."""
     scale = 0.001
 
     def risks(classes: int) -> list[Floats]:
@@ -271,7 +271,7 @@ def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
 
 
 def clipping(study: Simulation, values: Floats) -> Term:
-    """The term Kτ of Theorem 2: labels that never occur are released with share τ; λ = 1, β = 0, K = 2."""
+    """The term Kτ of Theorem 2, K = 2: labels that never occur are released with share τ; λ = 1, β = 0."""
     law = study.alike([[1.0, 0.0]])
 
     def risks(tau: float) -> list[Floats]:

@@ -82,8 +82,10 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
         Marks(TITLES.get((str(panel), str(kind)), f"{panel}: {kind}"), part, "mechanism", "group", LOSS)
         for (panel, kind), part in table[table[EPSILON] == DRAWN].groupby(["panel", "kind"], sort=False)
     ]
-    figure = frame.figure(plot_groups, panels, "groups.png", "Who pays for privacy?", note)
-    return [figure, frame.table("table.csv", table)]
+    return [
+        frame.figure(plot_groups, panels, "groups.png", "Who pays for privacy?", note),
+        frame.table("table.csv", table),
+    ]
 
 
 def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
@@ -92,7 +94,11 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
-    """The rows of the table, one for each panel, mechanism, ε and group; `_figures` gives a group's columns."""
+    """The rows of the table, one for each panel, mechanism, ε and group.
+
+    Besides the group's means, a row has `each`: in each replicate, the accuracy that the group loses minus that of
+    others.
+    """
     for panel, changes in (SMALL if frame.small else PANELS).items():
         base = comparison_base(NAME, panel, changes)
         chosen = mechanisms_of(panel)
@@ -100,11 +106,14 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
             Axis(key="mechanism", values=tuple(chosen.values()), labels=tuple(chosen)),
             Axis(key=EPSILON, values=EPSILONS.get(panel, (DRAWN,))),
         )
-        plan = make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir)
-        rows = derived(frame.planned(plan, panel))
+        rows = derived(frame.planned(make_plan(base.name, base, axes, replicates, data_dir=frame.data_dir), panel))
         for (mechanism, epsilon), part in rows.groupby(["mechanism", EPSILON], sort=False):
-            point = {"panel": panel, "mechanism": mechanism, EPSILON: epsilon}
-            point["epsilon_upper"] = part["epsilon_upper"].max()
+            point = {
+                "panel": panel,
+                "mechanism": mechanism,
+                EPSILON: epsilon,
+                "epsilon_upper": part["epsilon_upper"].max(),
+            }
             for group in groups_of(rows):
                 yield point | {"kind": group.kind, "group": group.name, "replicates": len(part)} | _figures(part, group)
 
@@ -112,23 +121,29 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
     """The columns of a group at one point: means over replicates, and `each`, an array over replicates.
 
-    `each` is the accuracy that the group loses minus the accuracy that all other users lose.
+    `each` is the accuracy that the group loses minus the accuracy that all other users lose. part: the point's rows.
     """
-    figures = {name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)}
-    loss = with_ends(LOSS, mean_interval(part[group.column(LOSS)]))
-    return figures | loss | {"each": extra_loss(part, group).to_numpy()}
+    return {
+        **{name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)},
+        **with_ends(LOSS, mean_interval(part[group.column(LOSS)])),
+        "each": extra_loss(part, group).to_numpy(),
+    }
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """How many intervals of `extra` must hold together; of two groups only one counts, as the other is its negative."""
+    """How many different intervals of differences between a group and all others the table has.
+
+    If a kind has two groups, their differences differ in sign alone. table: a row for each point and group.
+    """
     points = table.groupby(["panel", "mechanism", EPSILON, "kind"])["group"].size()
     return int(points.where(points > 2, 1).sum())
 
 
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
-    """For each row the mean of `each`, by how much more the group loses than others, with its interval and a verdict.
+    """For each row, how much more accuracy the group loses than others, with its interval and a verdict.
 
-    confidence: of an interval. The verdict is that the group pays more or less, or that this is not settled.
+    table: has the differences in all replicates in its column `each`. confidence: of an interval. The verdict is that
+    the group pays more or less, or that this is not settled.
     """
     verdicts = []
     for each in table["each"]:

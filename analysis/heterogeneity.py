@@ -22,9 +22,15 @@ def main(frame: Frame) -> list[Path]:
     """Measures the excess risk at each target ε and heterogeneity φ; writes figure and table, returns the files."""
     files = ("clustering-mechanisms.toml", "clustering-exchange.toml")
     table = pd.concat([frame.swept(file, REDUCED).points for file in files], ignore_index=True)
-    parts = {f"φ = {phi:g}": part for phi, part in table.groupby(PHI, sort=False)}
-    lines = {title: curves(part, EPSILON, "excess_risk", "mechanism", (HALF,)) for title, part in parts.items()}
-    panels = [Panel("target ε", "excess risk (0-1 loss)", lines[title], title=title) for title in parts]
+    panels = [
+        Panel(
+            "target ε",
+            "excess risk (0-1 loss)",
+            curves(part, EPSILON, "excess_risk", "mechanism", (HALF,)),
+            title=f"φ = {phi:g}",
+        )
+        for phi, part in table.groupby(PHI, sort=False)
+    ]
     count = table["replicates"]
     note = (
         f"{count.min()} to {count.max()} replicates a point, bands: 95% intervals. 20 clusters of 4 points, "

@@ -114,10 +114,11 @@ Association = ClusterSubsets | ExampleSubsets | NoisyHistogram
 
 
 def largest_product(classes: int, size: int, epsilon: float) -> tuple[float, int]:
-    """The exact largest precision x recall that an ε-label private mechanism can guarantee, and the best ω.
+    """The largest precision x recall that a mechanism with ε-label privacy can guarantee, and the best ω.
 
-    The guarantee is for data sets whose clusters hold distinct labels. As s/K falls, the maximum tends to s/K times
-    e^(2ε)/(4(e^ε-1)) if ε >= ln 2, and else to s/K, which the report of all labels attains.
+    ω is the number of labels that the best mechanism reports for a cluster, of `size` examples with distinct labels of
+    `classes`. The value is exact. As s/K falls, the maximum tends to s/K times e^(2ε)/(4(e^ε-1)) if ε >= ln 2, and else
+    to s/K, which the report of all labels attains; s is the size, and K the number of classes.
     """
     return max((product(ClusterSubsets(epsilon, omega), classes, size), omega) for omega in range(1, classes + 1))
 

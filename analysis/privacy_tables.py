@@ -85,7 +85,7 @@ def _ends(bound: PrivacyBound) -> dict[str, object]:
 
 
 def brackets(sizes: Sequence[int]) -> Rows:
-    """Rows of a table: both ends of the learner's ε by n.
+    """Rows of a table: both ends of the learner's ε by the number n of users, for each exchange of `EXCHANGES`.
 
     width: the upper end over the lower one, minus 1. factor: the upper end over √(θ/((1+θ)nα)).
     """
@@ -107,9 +107,10 @@ def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
 
 
 def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
-    """Rows of a table: the ε of the paper's Lemma 9 and the exact ε, at the first n to which Lemma 9 applies and later.
+    """Rows of a table: the ε of the paper's Lemma 9 and the exact ε, at two cluster sizes n.
 
-    theorem3_from: the first n to which Theorem 3 applies at θ = 1.
+    These are the first n to which Lemma 9 applies, and `largest`. theorem3_from: the first n to which Theorem 3 applies
+    at θ = 1.
     """
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
@@ -121,7 +122,10 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
 
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
-    """Rows of a table: the certified ε on random regular overlays by degree, the worst of the first `sample` users."""
+    """Rows of a table: the certified ε on random regular overlays, the worst of the first `sample` users.
+
+    users: of the overlay. degrees: numbers of neighbours of a user.
+    """
     for degree in degrees:
         graph = nx.random_regular_graph(degree, users, seed=1)
         weights = sparse.csr_array(nx.to_scipy_sparse_array(graph, dtype=float) / degree)
@@ -136,7 +140,10 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
 
 
 def attained(users: int, degrees: Sequence[int]) -> Rows:
-    """Rows of a table: a lower end of ε on random regular overlays by degree, and on the complete overlay."""
+    """Rows of a table: a lower end of ε on random regular overlays, and on the complete overlay.
+
+    users: of the overlay. degrees: numbers of neighbours of a user.
+    """
     for degree in (*degrees, users):
         graph = nx.random_regular_graph(degree, users, seed=1) if degree < users else None
         table = np.full((users, users), 1.0) if graph is None else nx.to_scipy_sparse_array(graph, dtype=float)
@@ -161,7 +168,10 @@ def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fet
 
 
 def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
-    """Rows of a table: on complete overlays, the bound of ε for any fetch distribution beside the exact ε."""
+    """Rows of a table: on complete overlays, the bound of ε for any fetch distribution beside the exact ε.
+
+    exchanges: n, α and θ of each.
+    """
     for n, alpha, theta in exchanges:
         yield _exchange(n, alpha, theta) | _against_exact(np.full((n, n), 1.0 / n), alpha, theta)
 
@@ -183,9 +193,8 @@ def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
             "others": (np.ones((n, n)) - np.eye(n)) / (n - 1),
             "disturbed": factors / factors.sum(axis=1, keepdims=True),
         }
-        for name, theta in itertools.product(tables, (0.1, 1.0)):
-            epsilon = _against_exact(tables[name], alpha, theta)
-            yield {"table": name, "n": n, "sampling_rate": theta, "delta": DELTA, **epsilon}
+        for (name, table), theta in itertools.product(tables.items(), (0.1, 1.0)):
+            yield {"table": name, "n": n, "sampling_rate": theta, "delta": DELTA, **_against_exact(table, alpha, theta)}
 
 
 def rounds(n: int, epsilon: float = 1.2) -> Rows:
@@ -198,12 +207,16 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
         if_zero, if_one = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
         for p, q in ((if_zero, if_one), (if_one, if_zero)):
             claimed = max(claimed, float(np.maximum(np.outer(p, p) - math.exp(epsilon) * np.outer(q, q), 0.0).sum()))
-    true = LabelExchange(n, 0.1, 1.0, rounds=2).delta(epsilon).lower
-    yield {"n": n, "epsilon": epsilon, "composed": claimed, "true": true}
+    repeated = LabelExchange(n, 0.1, 1.0, rounds=2)
+    yield {"n": n, "epsilon": epsilon, "composed": claimed, "true": repeated.delta(epsilon).lower}
 
 
 def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
-    """Rows of a table: both ends of ε of noisy labels of two classes, released alone, and the pure ε."""
+    """Rows of a table: both ends of ε of noisy labels of two classes, released alone, and the pure ε.
+
+    cases: of each, the number n of users, the scale σ of the noise on shares, the least share τ, and the probability λ
+    that a label is drawn anew from the shares.
+    """
     for n, sigma, tau, lam in cases:
         curator = ClusterResampling(n, 2, lam, sigma, tau, released=False)
         yield {
@@ -213,7 +226,11 @@ def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
 
 
 def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
-    """Rows of a table: the upper end of ε of noisy labels of three classes or more, released alone, and the pure ε."""
+    """Rows of a table: the upper end of ε of noisy labels of three classes or more, released alone, and the pure ε.
+
+    cases: of each, the numbers n of users and K of classes, the probability λ that a label is drawn anew from the noisy
+    shares, the scale σ of their noise, the least share τ, and δ.
+    """
     for n, classes, lam, sigma, tau, delta in cases:
         curator = ClusterResampling(n, classes, lam, sigma, tau, released=False)
         yield {

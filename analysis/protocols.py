@@ -50,7 +50,8 @@ Draw = Callable[[np.random.Generator, int, int], NDArray[np.int64]]
 def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
     """A function that draws how many ones a protocol's learner receives from a cluster.
 
-    others: how many users besides the target hold label 1.
+    way: the protocol's name. size: users of the cluster. rate: the sampling rate. others: how many users besides the
+    target hold label 1.
     """
 
     def draw(rng: np.random.Generator, trials: int, label: int) -> NDArray[np.int64]:
@@ -79,7 +80,7 @@ def known_label(reached: float) -> Draw:
 
 
 def attacked(draws: list[Draw], trials: int, seed: int) -> float:
-    """The largest lower bound of ε at δ that an event proves on some data set: a count above a cut, or below one.
+    """The largest lower bound of ε at δ = 1e-5 that an event proves on some data set: a count above or below a cut.
 
     The cut is chosen on pilot runs. The event's two probabilities have Clopper-Pearson bounds, which share the error
     probability with those of all data sets and of both kinds of event.
@@ -150,7 +151,10 @@ def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
 
 
 def _learner(way: str, size: int, rate: float) -> Accountant | None:
-    """The accountant of a protocol's learner; None if there is none but that of a noisy label alone."""
+    """The accountant of what a protocol's learner sees; None if nothing is known of ε but that of a noisy label alone.
+
+    way: the protocol's name. size: users of the cluster. rate: the sampling rate.
+    """
     if way == PUSH:
         return ShuffledResponse(size, FLIP_PROB)
     return MajorityExchange(size, FLIP_PROB, rate, ASKED[way]) if way in ASKED else None
@@ -209,7 +213,10 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
 
 
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each point: the mean accuracy, and what it gains over the exchange at θ = 1, replicate by replicate."""
+    """A row for each point: the mean accuracy, and what it gains over the exchange at θ = 1, replicate by replicate.
+
+    rows: one for each panel, noise, protocol, sampling rate and replicate.
+    """
     first = rows[(rows["protocol"] == EXCHANGE) & (rows["sampling_rate"] == 1.0)]
     paired = first.set_index(["panel", "equal", "replicate"])["accuracy"]
     keys, lines = ["panel", "equal", "protocol", "sampling_rate"], list[dict[str, Any]]()

@@ -137,7 +137,10 @@ STEPS: tuple[Step, ...] = (papers_claims, certificates, truth, tests, figure)
 
 
 def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
-    """Run all steps, printing a line for each claim; write the page to index.html and its lines to review.json."""
+    """Run all steps, printing a line for each claim; write the page to index.html and its lines to review.json.
+
+    work: the folder of both files and of the steps' own ones.
+    """
     lines: list[ReviewLine] = []
     work.mkdir(parents=True, exist_ok=True)
     for number, step in enumerate(steps, 1):
@@ -154,7 +157,10 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
 
 
 def page(lines: list[ReviewLine], work: Path) -> str:
-    """The page as HTML: a row for each claim, marked if its verdict differs, and the figure of both comparisons."""
+    """The page as HTML: a row for each claim, marked if its verdict differs, and the figure of both comparisons.
+
+    work: the folder in which the figure that was drawn again is.
+    """
     bad = sum(not line.good for line in lines)
     summary = (
         f"{bad} of {len(lines)} verdicts are not as published" if bad else f"all {len(lines)} verdicts are as published"

@@ -142,7 +142,7 @@ class Frame:
         """Write rows as a CSV file in `out`; return its path.
 
         Args:
-            name: of the file. rows: of the table. form: of its numbers.
+            name: of the file. rows: of the table. form: of its numbers, in printf's style.
         """
         path = self.path(name)
         pd.DataFrame(rows).to_csv(path, index=False, float_format=form)
@@ -179,7 +179,10 @@ class Frame:
 
 
 def comparison_base(study: str, panel: str, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario of scenarios/comparison.toml with the changes of a panel, named by study and panel."""
+    """The scenario of scenarios/comparison.toml with the changes of a panel, named by study and panel.
+
+    changes: tables and values by key.
+    """
     base = load_scenario(ROOT / "scenarios" / "comparison.toml")
     return base.replace(name=f"{study}-{panel}".replace(" ", "-"), **changes)
 

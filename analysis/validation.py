@@ -86,7 +86,7 @@ def judged(kind: str, classes: int = 3) -> Judged:
 
     kind: of predictor. "constant": one prediction in each cluster. "best" and "worst": two predictions in each cluster,
     assigned to users so that the accuracy is the largest, or the smallest, that the shares allow. "mixed": two
-    predictions, assigned at random.
+    predictions, assigned at random. classes: their number.
     """
     rng = np.random.default_rng(7)
     labels, predicted = [], []
@@ -107,14 +107,17 @@ def judged(kind: str, classes: int = 3) -> Judged:
 
 
 def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> NDArray[np.int64]:
-    """The guesses of a cluster in the order in which most of them are right, or fewest."""
+    """The guesses of a cluster, assigned to its users so that most of them are right, or fewest.
+
+    truth: the users' labels. guess: as many guesses. right: whether most are right.
+    """
     from scipy.optimize import linear_sum_assignment
 
     return np.asarray(guess[linear_sum_assignment(truth[:, None] == guess[None, :], maximize=right)[1]])
 
 
 def mechanism_of(name: str, classes: int = 3) -> Deployment:
-    """The mechanism of this name, deployed on the study's clusters."""
+    """The mechanism of this name, one of `MECHANISMS`, deployed on the study's clusters."""
     tree = {
         "name": "x",
         "engine": "vectorised",
@@ -126,7 +129,10 @@ def mechanism_of(name: str, classes: int = 3) -> Deployment:
 
 
 def estimates(mechanism: Deployment, users: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
-    """For each run the estimate of the accuracy from a release of the mechanism."""
+    """For each run the estimate of the accuracy from a release of the mechanism.
+
+    runs: numbers that give each run its own random draws, together with the seed.
+    """
     intervals = []
     for run in runs:
         outcome = mechanism.run(users.people, NetworkConfig(), Streams(seed, run))

@@ -72,7 +72,10 @@ def main(frame: Frame) -> list[Path]:
 
 
 class Means(NamedTuple):
-    """Means over held-out users: of the error Δ(x) of learned bits, of the excess risk, and of Theorem 2's bound."""
+    """Means over held-out users of vector approximation: how far learned bits are wrong, and what follows from it.
+
+    error: the largest error of a learned bit. excess: the excess risk. bound: Theorem 2's bound of it.
+    """
 
     error: float
     excess: float
@@ -104,9 +107,9 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
-    """A row for each point of a sweep with vector approximation: means of `Means` over replicates, with intervals.
+    """A row for each point of a sweep with vector approximation: error of bits, excess risk and Theorem 2's bound.
 
-    table: the points of the sweep.
+    They are means over replicates, with intervals. name: of the sweep, which sets the law's spread. table: its points.
     """
     keys = [EPSILON, NEIGHBOURS, CLASSES]
     points = table[table["mechanism"] == VECTOR]
@@ -142,7 +145,10 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> M
 
 
 def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
-    """Draws the excess risk and, dashed, its bound for each ε, with a panel for each spread and number k."""
+    """Draws the excess risk and, dashed, its bound for each ε, with a panel for each spread and number k of neighbours.
+
+    bounds: rows by `_bounds`, for each sweep.
+    """
     panels = []
     for name, table in bounds.items():
         for neighbours, part in table.groupby(NEIGHBOURS):
@@ -171,7 +177,7 @@ def _images(frame: Frame) -> dict[str, pd.DataFrame]:
 
 
 def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
-    """Writes measured and printed accuracies on images as a table and a figure."""
+    """Writes measured and printed accuracies on images as a table and a figure. tables: points by data set."""
     frame, panels = replace(frame, out=frame.out / "images"), []
     for name, table in tables.items():
         printed = [PRINTED.get((name, m), {}).get(e) for m, e in zip(table["mechanism"], table[EPSILON], strict=True)]

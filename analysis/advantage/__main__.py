@@ -30,7 +30,6 @@ from p2p_sim.privacy import (
 )
 from p2p_sim.privacy.rivals import laplace_advantage, vector_advantage
 
-NAME = "advantage"
 ADVANTAGE, ALONE = "advantage", "advantage_of_statement"
 STEPS = DpSgdConfig(target_epsilon=1.0).steps
 PARAMETERS = (
@@ -47,7 +46,10 @@ Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compute the advantage at each point; write figure and table; return both files."""
+    """Compute the advantage: how many more labels somebody guesses right who sees a mechanism's release.
+
+    Writes a figure of the accuracy against the advantage, and a table of each mechanism and ε; returns both files.
+    """
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():
@@ -74,7 +76,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 def classes_of(panel: str) -> int:
-    """K, the number of classes of a panel's data set."""
+    """The number of classes of a data set of the comparison; panel: its name, such as "mnist"."""
     return 2 if panel in TWO_CLASSES else 10
 
 
@@ -86,16 +88,15 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
         rows = rows[(rows[EPSILON] == 1.0) & (rows["replicate"] < 2)]
     runs = rows.reindex(columns=["scenario", *PARAMETERS]).drop_duplicates()
     lines = runs[[*PARAMETERS]].astype(object).where(runs[[*PARAMETERS]].notna(), None).to_dict("records")
-    advantages = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
-    runs[ADVANTAGE], runs[ALONE] = (list(column) for column in zip(*advantages, strict=True))
-    worst = runs.groupby("scenario")[[ADVANTAGE, ALONE]].max()
-    return points(rows, ("mechanism", EPSILON)).join(worst, on="scenario")
+    runs[[ADVANTAGE, ALONE]] = frame.each(advantage_of, [(line, classes_of(name)) for line in lines])
+    return points(rows, ("mechanism", EPSILON)).join(runs.groupby("scenario")[[ADVANTAGE, ALONE]].max(), on="scenario")
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
-    """Upper bounds of the advantage behind a row: by the mechanism's own law, and by the stated (ε, δ) alone.
+    """Upper bounds of the advantage behind a row of the comparison.
 
-    task: the row, and the number of labels K, which are equally likely.
+    The first is the smaller one of the bound by the mechanism's own law and the bound by the stated (ε, δ) alone, which
+    comes second. task: the row by column, and the number of classes, which are equally likely.
     """
     row, classes = task
     stated = PrivacyBound(
@@ -109,7 +110,7 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 def _advantage(row: Line, classes: int, size: int) -> float:
     """Upper bound of the advantage behind a row in a cluster of `size` users, by the mechanism's own law.
 
-    size: 0 for a model that has no clusters.
+    row: of the comparison, by column. classes: their number. size: 0 for a model that has no clusters.
     """
     alpha, rate = row["flip_prob"], row["sampling_rate"]
     model: Accountant
@@ -135,4 +136,4 @@ def _advantage(row: Line, classes: int, size: int) -> float:
 
 
 if __name__ == "__main__":
-    command(NAME, main)
+    command("advantage", main)

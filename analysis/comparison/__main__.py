@@ -40,7 +40,8 @@ Task = tuple[dict[str, Any], list[float], int, Path | None]
 def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     """The accuracy of each private model in one replicate, a row for each model and ε.
 
-    Features are public, as for all other mechanisms: they are scaled by what they are, and ε protects labels.
+    Features are public, as for all other mechanisms: so they may be scaled by their own values, and ε protects labels
+    alone.
 
     Args:
         task: users, ε and replicate, as in `Task`. histogram: whether the private histogram is among the models.
@@ -84,7 +85,10 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
 
 
 def _accuracy(people: Population, model: ClassifierMixin, transform: Transform) -> float:
-    """The share of right predictions: exact if the users' law is known, else on held-out users."""
+    """The share of right predictions: exact if the users' law is known, else on held-out users.
+
+    transform: prepares features for the model.
+    """
     if people.law is not None:
         guess = model.predict(transform(people.law.points)).astype(int)
         return float(people.law.mass @ people.law.label_distribution[np.arange(len(guess)), guess])
@@ -145,7 +149,7 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of a panel: of its sweep, and of the private models if there are two classes."""
+    """The points of one data set: of its sweep, and of the private models if there are two classes. name: its key."""
     swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
     table = swept.points
     if name not in TWO_CLASSES:

@@ -26,7 +26,6 @@ from analysis.internet_scale.growth import (
     SEED,
     SHARES,
     USERS,
-    Floats,
     GrowthFigure,
     Laws,
     arrivals,
@@ -40,6 +39,7 @@ from p2p_sim.figures import COLOURS, MARKERS, Curve, Panel, drawing, plain_log_t
 from p2p_sim.measures import Estimate, GridLaw, mean_interval, normal_score, predict
 from p2p_sim.mechanisms import LabelExchangeMechanism, RandomizedResponse
 from p2p_sim.population import Population
+from p2p_sim.privacy import Floats
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000
@@ -80,23 +80,23 @@ def main(
         growth += _beyond(pd.read_csv(frame.out / "beyond.csv"), laws)
     [private] = frame.each(figures, [DELTA], alone=True)
     table = pd.DataFrame([asdict(figure) for figure in [*growth, *private]])
-    written = [frame.table("table.csv", table), frame.table("costs.csv", map(asdict, _costs(rows)))]
-    networks = {name: config.model_dump(mode="json") for name, config in NETWORKS.items()}
     frame.rows(
         rows.drop(columns="cpu_s"), name=NAME, seed=SEED, sizes=list(sizes), replicates=replicates, users=USERS,
-        delta=DELTA, networks=networks,
+        delta=DELTA, networks={name: config.model_dump(mode="json") for name, config in NETWORKS.items()},
     )  # fmt: skip
-    drawn = [frame.out / "network.png", frame.out / "clusters.png"]
-    plot_network(table, rows, drawn[0])
-    plot_clusters(table, drawn[1])
-    return [*drawn, *written]
+    return [
+        frame.figure(plot_network, table, "network.png", rows),
+        frame.figure(plot_clusters, table, "clusters.png"),
+        frame.table("table.csv", table),
+        frame.table("costs.csv", map(asdict, _costs(rows))),
+    ]
 
 
 # -- the network -------------------------------------------------------------------------------------------------------
 
 
 def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
-    """Yield all figures about one network: measured, fitted and exact."""
+    """Yield all figures about one network: measured, fitted and exact. rows: its replicates. laws: of one user."""
     sizes = sorted(rows["users"].unique().tolist())
     yield from _measured(network, rows, laws)
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
@@ -132,7 +132,7 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 
 
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
-    """Yield figures of n users, bracketed by the exact laws of times rounded down and of times rounded up.
+    """Yield figures of n = `users` users, bracketed by the exact laws of times rounded down and of times rounded up.
 
     Intervals of the last arrival and of the last departure from the learner's link hold 95% of replicates.
     """
@@ -174,7 +174,11 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
 def _fits(
     network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int
 ) -> Iterator[GrowthFigure]:
-    """Yield predictions for each n by fits to smaller runs, and how often a fit's interval holds the last arrival."""
+    """Yield predictions for each n by fits to smaller runs, and how often a fit's interval holds the last arrival.
+
+    past: rows of the runs to which fits are made. sizes: values of n. arrival: the exact law of a submission's arrival.
+    studies: how many are drawn from this law.
+    """
     largest = int(past["users"].max())
     for size in sizes:
         for quantity in (*CONSTANT, "last_s") if size > largest else ("last_s",):
@@ -195,6 +199,7 @@ def _fits(
 
 
 def _fit(largest: int) -> str:
+    """The name of a fit in the table: by its largest number of users."""
     return f"fit up to {largest:,}"
 
 
@@ -211,6 +216,7 @@ def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
 
 
 def _last(n: Floats, values: Floats, users: int) -> Estimate:
+    """The predicted last arrival among `users` users, with its 95% interval, by those (`values`) of runs of n users."""
     terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
     log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
     return Estimate(*(math.exp(end) for end in (log.value, log.low, log.high)))
@@ -250,29 +256,26 @@ def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
             if basis == "shard by shard":
                 for _ in arrivals(str(network), sizes[-1], 0):
                     pass
-            else:
-                _in_one_piece(str(network), sizes[-1])
+            else:  # everything that a row of a sweep needs is kept in memory
+                offsets = np.arange(0, sizes[-1] + 1, CLUSTER)
+                labels = np.zeros(sizes[-1], dtype=np.uint8)
+                LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events").run(
+                    Population(np.zeros((sizes[-1], 0)), labels, offsets, 2), NETWORKS[str(network)], Streams(SEED, 0)
+                )
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             yield figure("peak_mib", sizes[-1], basis, peak / 2**20)
             yield figure("peak_bytes_per_user", sizes[-1], basis, peak / sizes[-1])
 
 
-def _in_one_piece(network: str, users: int) -> None:
-    """Run the exchange among n users and keep everything that a row of a sweep needs, to measure its memory."""
-    offsets = np.arange(0, users + 1, CLUSTER)
-    everybody = Population(np.zeros((users, 0)), np.zeros(users, dtype=np.uint8), offsets, 2)
-    LabelExchangeMechanism(RandomizedResponse(0.1), 1.0, "events").run(everybody, NETWORKS[network], Streams(SEED, 0))
-
-
 TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three requests"}
 
 
-def plot_network(table: pd.DataFrame, rows: pd.DataFrame, path: Path) -> None:
+def plot_network(table: pd.DataFrame, path: Path, rows: pd.DataFrame) -> None:
     """Draw the last arrival by n for each network, and the bytes sent; bands hold 95% of replicates.
 
     Args:
-        table: all figures of the study. rows: its replicates. path: the file of the picture.
+        table: all figures of the study. path: the file of the picture. rows: a row for each replicate of the study.
     """
     network = table[table["part"] == "network"]
     with drawing(path, 12.4, 4.6, panels=3) as (_, axes):

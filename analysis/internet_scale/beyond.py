@@ -73,7 +73,7 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 
 def _share(task: tuple[str, int, int]) -> SomeShards:
-    """Run every PARTS-th shard from number `first` on; the task is the network, n, and `first`."""
+    """Run every 25th shard; task: the network, the number of users, and the number of the first shard, 0 to 24."""
     network, users, first = task
     begin = time.process_time()
     traffic, last, number = Traffic(), 0.0, 0

@@ -15,7 +15,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import lognorm
 
 from p2p_sim.base import Streams
@@ -24,10 +23,9 @@ from p2p_sim.measures import GridLaw, fewest_of_any, most_of, most_of_any
 from p2p_sim.mechanisms import RandomizedResponse
 from p2p_sim.network import Lognormal, Network, NetworkConfig, OnTimeout, departures
 from p2p_sim.population import Population, shards
-from p2p_sim.privacy import LabelExchange, Peer, local_epsilon
+from p2p_sim.privacy import Floats, LabelExchange, Peer, local_epsilon
 from p2p_sim.privacy.exchange import unasked_epsilon
 
-Floats = NDArray[np.float64]
 SEED, CLUSTER = 2022, 1000
 LATENCY = Lognormal(median_s=0.05, sigma=1.0)
 NETWORKS = {
@@ -187,12 +185,12 @@ class GrowthFigure:
 
 
 def figures(delta: float) -> list[GrowthFigure]:
-    """All figures about privacy at a δ."""
+    """All figures about privacy at a δ: the learner's, those of coalitions, and the sizes that clusters must have."""
     return [*_learner(delta), *_coalitions(delta), *_cluster_sizes(delta)]
 
 
 def _learner(delta: float) -> Iterator[GrowthFigure]:
-    """Yield the learner's ε by the sampling rate θ and the size of a cluster."""
+    """Yield the learner's ε at a δ, one for each sampling rate in `RATES` and each cluster size in `CLUSTERS`."""
     for rate, size in product(RATES, CLUSTERS):
         bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
         upper, lower = bound.epsilon_upper, bound.epsilon_lower
@@ -202,7 +200,11 @@ def _learner(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
-    """Yield the smallest cluster size that has (ε, δ), and the mean size at which random clusters are that large."""
+    """Yield two figures for each noise in `NOISES` and each ε in `TARGETS`, at a δ.
+
+    They are the smallest cluster size that has (ε, δ), and the mean size at which clusters of random sizes are that
+    large.
+    """
     for (alpha, rate), target in product(NOISES, TARGETS):
         figure = partial(GrowthFigure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
         size = _smallest(alpha, rate, target, delta)
@@ -211,7 +213,11 @@ def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _coalitions(delta: float) -> Iterator[GrowthFigure]:
-    """Yield what coalitions of users and the learner learn of a user whom no member asked, and of one who was asked."""
+    """Yield what the learner and users who collude with it learn of a user, at a δ.
+
+    There are figures for a user whom no member asked, by the share of users who collude and the cluster size, and the ε
+    of a user whom a member asked.
+    """
     single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
     yield GrowthFigure(
         "coalition", "one member", "delta", at=2.0, basis="lower bound in a cluster of 1,000", value=single.lower

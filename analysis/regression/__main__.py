@@ -22,7 +22,6 @@ from analysis.regression.methods import (
     PAID,
     UNBIASED,
     Diabetes,
-    Floats,
     LabelLaw,
     learned,
     release,
@@ -33,6 +32,7 @@ from analysis.study import Frame, command, curves, means
 from p2p_sim.base import Streams
 from p2p_sim.figures import Panel, plot_study
 from p2p_sim.measures import mean_interval
+from p2p_sim.privacy import Floats
 from p2p_sim.privacy.rivals import best_bins, best_unbiased, two_output_law
 
 NAME, SEED = "regression", 11
@@ -100,7 +100,7 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
         frame.table("losses.csv", losses),
         frame.table("table.csv", table),
         frame.table("differences.csv", paired(rows)),
-        _draw(table, frame.out / "regression.png", replicates),
+        _drawn(table, replicates, frame),
     ]
 
 
@@ -146,7 +146,10 @@ def floor_of(law: LabelLaw) -> float:
 
 
 def paired(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """The mean difference of each of `PAIRS` at every point, with its 95% interval."""
+    """The mean difference of each of `PAIRS` at every point, with its 95% interval.
+
+    rows: one for each point, method and replicate.
+    """
     lines: list[dict[str, object]] = []
     for (panel, epsilon, h), part in rows.groupby(["panel", "epsilon", "heterogeneity"], dropna=False):
         wide = part.pivot(index="replicate", columns="method", values="value")
@@ -169,7 +172,10 @@ PRIORS: dict[str, Callable[[Floats], Floats]] = {
 
 
 def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
-    """The exact expected squared error of a label value under a prior, for each randomizer on the grid of [0, 1]."""
+    """The exact expected squared error of a label value, a row for each randomizer on a grid of [0, 1].
+
+    prior: the law of the value, a key of `PRIORS`. epsilon: of each randomizer.
+    """
     values = np.linspace(0.0, 1.0, GRID)
     mass = PRIORS[prior](values)
     mass /= mass.sum()
@@ -194,7 +200,11 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
+def _drawn(table: pd.DataFrame, replicates: int, frame: Frame) -> Path:
+    """Draws the means of the study's table against ε or heterogeneity, a panel for each part of the study.
+
+    replicates: how many are behind each point.
+    """
     # the methods whose lines can be told apart; the tables have all methods
     drawn = [NONPRIVATE, BINS, DEBIASED, UNBIASED, EXCHANGED + DEBIASED]
     drawn += [EXCHANGED + DEBIASED + KNOWING, EXCHANGED + UNBIASED + KNOWING]
@@ -209,8 +219,7 @@ def _draw(table: pd.DataFrame, path: Path, replicates: int) -> Path:
         log_x, log_y = name != ON_SPREAD, name != ON_DIABETES
         panels.append(Panel(x_label, y_label, lines, log_x=log_x, log_y=log_y, title=title))
     note = f"Means of {replicates} replicates with 95% intervals. δ = 1e-6 on the law, 1e-4 on diabetes."
-    plot_study(panels, path, "Regression labels", note)
-    return path
+    return frame.figure(plot_study, panels, "regression.png", "Regression labels", note)
 
 
 if __name__ == "__main__":

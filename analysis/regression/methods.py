@@ -25,9 +25,8 @@ from p2p_sim.mechanisms import (
 )
 from p2p_sim.network import Network, NetworkConfig
 from p2p_sim.population import Population, merge_small
-from p2p_sim.privacy import local_flip_prob
+from p2p_sim.privacy import Floats, local_flip_prob
 
-Floats = NDArray[np.float64]
 SLOPE, GRID = 0.2, 17
 """Change of the mean label from the middle cluster to the last one; and the number of label values, k."""
 DIABETES_RANGE = (0.0, 400.0)
@@ -200,13 +199,19 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
-    """The number that a learner takes for each payload."""
+    """The number that a learner takes for each message of a randomizer.
+
+    base: the method's name without the exchange and without cluster means.
+    """
     payloads = np.arange(len(noise.outputs))
     return noise.debiased(payloads) if base == DEBIASED and isinstance(noise, RrOnBins) else noise.values_of(payloads)
 
 
 def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
-    """The variance of a number given the label that it stands for, averaged over labels by the public prior."""
+    """The variance of a number given the label that it stands for, averaged over labels by the public prior.
+
+    numbers: of each message, as the learner takes them.
+    """
     return float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - (noise.law @ numbers) ** 2))
 
 

@@ -96,7 +96,7 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
     points = means(table, KEYS, "auc", ("epsilon_upper",))
     frame.table("table.csv", points, "%.4f")
     frame.table("differences.csv", paired(table), "%.4f")
-    return [_draw_benchmarks(points, frame.out, replicates), _draw_transfer(points, frame.out, replicates)]
+    return [_draw_benchmarks(points, frame, replicates), _draw_transfer(points, frame.out, replicates)]
 
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
@@ -114,7 +114,10 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
 
 
 def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
-    """The mean AUC on public rows of a method at an ε, which is multiplied by `enlarged`, and a λ."""
+    """The mean AUC on public rows over replicates. point: the method, an ε, and the penalty λ.
+
+    enlarged: factor by which ε is multiplied.
+    """
     method, epsilon, l2 = point
     total = 0.0
     for replicate in range(TUNING):
@@ -142,7 +145,7 @@ def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[L
 
 
 def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
-    """The rows of Figures 1 to 4 for one split of a benchmark's rows."""
+    """The rows of Figures 1 to 4 for one split of a benchmark's rows. chosen: λ of each method, by ε as a text."""
     streams = Streams(SEED, replicate)
     split = data.draw(streams)
     rows: list[Line] = []
@@ -175,7 +178,7 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
 
 
 def _transfer_replicate(organisations: OrganisationsData, l2: dict[str, float], replicate: int) -> list[Line]:
-    """The rows of Table 2 for one draw of the organisations' rows."""
+    """The rows of Table 2 for one draw of the organisations' rows. l2: the penalty λ of each method."""
     rows = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(SEED, replicate))
     common = {"study": "transfer", "data": organisations.name, "epsilon": 1.0, "groups": len(organisations.groups)}
     return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in rows]
@@ -191,7 +194,10 @@ PAIRS = {
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Differences of AUC within replicates, with 95% intervals (not corrected for their number)."""
+    """Differences of AUC within replicates, with 95% intervals (not corrected for their number).
+
+    table: one row for each point, method and replicate.
+    """
     lines = []
     for study, pairs in PAIRS.items():
         for keys, part in table[table["study"] == study].groupby(["data", "organisation", "epsilon"], dropna=False):
@@ -203,7 +209,11 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines, columns=columns)
 
 
-def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
+def _draw_benchmarks(points: pd.DataFrame, frame: Frame, replicates: int) -> Path:
+    """Draws the AUC on each benchmark against ε, the number of groups, and how unequal their importance is.
+
+    points: the means of the study. replicates: how many are behind each point.
+    """
     panels = []
     for study, x, label in (("epsilon", "epsilon", "ε"), ("groups", "groups", "number of groups K"),
                             ("importance", "skew", "importance Σ αⁱ: α")):  # fmt: skip
@@ -217,8 +227,8 @@ def _draw_benchmarks(points: pd.DataFrame, out: Path, replicates: int) -> Path:
         "n = 3,000, 100 components, K = 5 where it is not the axis. Importance, norms and λ come\n"
         "from public rows. Dashed: what Kε buys, drawn where ε would be."
     )
-    plot_study(panels, out / "benchmarks.png", "The stacking paper's Figures 1 to 3 at honest privacy", note, 2)
-    return out / "benchmarks.png"
+    title = "The stacking paper's Figures 1 to 3 at honest privacy"
+    return frame.figure(plot_study, panels, "benchmarks.png", title, note, 2)
 
 
 def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:

@@ -44,7 +44,10 @@ class BenchmarkPoint:
 def benchmark_row(
     method: str, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
-    """AUC and ε of one method in one replicate."""
+    """AUC and ε of one method in one replicate.
+
+    method: one of `METHODS`. data: public rows, which decide on scales. split: rows to learn from, and rows to test on.
+    """
     (rows, labels), (test, truth) = split
     noise = streams.generator("stacking noise " + method)
     # models on all features: one, with features in their own scale or by importance, or one for each part of the rows
@@ -70,7 +73,10 @@ def benchmark_row(
 def combiner_rows(
     weighted: bool, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> list[dict[str, object]]:
-    """AUC of every combiner of the same low-level models, and of each low-level model alone (the paper's Figure 4)."""
+    """AUC of every combiner of the same low-level models, and of each low-level model alone (the paper's Figure 4).
+
+    weighted: whether groups of features have their importance, else groups are random and equally important.
+    """
     (rows, labels), (test, truth) = split
     lines: list[dict[str, object]] = []
     for combiner in COMBINERS:

@@ -12,7 +12,9 @@ from p2p_sim.sweeps import Executor, LocalProcesses, Serial, SweepPlan, at_a_tim
 def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: str | None = None) -> Executor:
     """The executor of a scenario's replicates: this machine, or the Dask cluster at the address `dask`.
 
-    Without `workers` and `split`, this machine runs as many replicates at a time as its cores and memory allow.
+    workers: number of local processes; None: one per core, but no more at a time than memory allows. split: "shards",
+    if the workers share each single replicate; None: each works on replicates of its own. dask: may also be a
+    scheduler's file.
     """
     _check(workers, split, dask)
     if dask is not None:
@@ -23,7 +25,11 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: st
 
 
 def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str | None) -> Executor:
-    """The executor of a sweep's replicates: this machine, or the Dask cluster at the address `dask`."""
+    """The executor of a sweep's replicates: this machine, or the Dask cluster at the address `dask`.
+
+    workers: number of local processes; None: one per core. dask: may also be a scheduler's file. split: "shards", if
+    the workers share each single replicate; None: each works on replicates of its own.
+    """
     _check(workers, split, dask)
     chosen = _processes(workers) if dask is None else _dask(dask, plan.packages)
     return chosen if split is None else _split(chosen, plan.base)

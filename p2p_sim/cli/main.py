@@ -28,7 +28,7 @@ from p2p_sim.cli.options import (
     Workers,
     check_data_dir,
     check_file,
-    interrupted,
+    interruptible,
     one_of,
 )
 from p2p_sim.cli.points import sweep, tune
@@ -103,17 +103,13 @@ def run(
     chosen = load(scenario, overrides, engine)
     from p2p_sim.base import progress_shown
 
-    try:
-        with progress_shown(
-            chosen.name, "replicates", chosen.replicates, quiet=quiet
-        ) as report:  # shown before the libraries of a run load
-            from p2p_sim.cli.executors import for_run
-            from p2p_sim.sweeps import run_point
+    # progress is shown before the libraries of a run load
+    with interruptible(), progress_shown(chosen.name, "replicates", chosen.replicates, quiet=quiet) as report:
+        from p2p_sim.cli.executors import for_run
+        from p2p_sim.sweeps import run_point
 
-            exports = _exports(chosen, export, transcript)
-            finished = run_point(chosen, out, data_dir, report, for_run(chosen, workers, split))
-    except KeyboardInterrupt as stop:
-        raise interrupted(stop) from None
+        exports = _exports(chosen, export, transcript)
+        finished = run_point(chosen, out, data_dir, report, for_run(chosen, workers, split))
     from p2p_sim.cli.printing.run_summary import print_json, print_summary
     from p2p_sim.cli.scenarios import against_randomised_response
 

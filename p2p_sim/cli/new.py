@@ -65,8 +65,7 @@ def new(
     print(created.path)
     if quiet:
         return
-    for note in created.notes:
-        say(f"  {note}")
+    say(*(f"  {note}" for note in created.notes))
     print(f"next: p2p-sim validate {created.path}   p2p-sim run {created.path}")
     if created.identity is not None:
         print(f"then: p2p-sim report {default_directory(created.path.stem, created.identity)}")

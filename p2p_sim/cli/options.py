@@ -4,7 +4,8 @@ import os
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,8 +85,7 @@ def shell_lines(command: str, width: int) -> list[str]:
     >>> shell_lines("p2p-sim run one.toml --set seed=2", 22)
     ['p2p-sim run one.toml \\\\', '    --set seed=2']
     """
-    wrapper = textwrap.TextWrapper(width - 2, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-    lines = wrapper.wrap(command)
+    lines = textwrap.wrap(command, width - 2, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
     return [f"{line} \\" for line in lines[:-1]] + lines[-1:]
 
 
@@ -159,7 +159,7 @@ def one_of(*names: str) -> Callable[[], list[str]]:
 
 
 def check_data_dir(data_dir: Path | None) -> None:
-    """Refuse a data directory that does not exist."""
+    """Refuse, by an InputError, a data directory that does not exist; None is allowed."""
     if data_dir is not None and not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
 
@@ -169,7 +169,10 @@ FIGURES = (".png", ".pdf", ".svg")
 
 
 def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse a file for an option's output that has no allowed ending, or cannot be written; None is allowed."""
+    """Refuse, by an InputError, a file for an option's output whose ending is not allowed, or that cannot be written.
+
+    option: its name, for the message. path: of the file; None is allowed. endings: such as ".png".
+    """
     if path is None:
         return
     if path.suffix.lower() not in endings:
@@ -182,7 +185,11 @@ def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None
         raise InputError(f"{option} {path}: cannot be written")
 
 
-def interrupted(by: KeyboardInterrupt) -> typer.Exit:
-    """The exception that ends a command with status 130 after Ctrl-C; the reason is printed."""
-    print(str(by) or "interrupted", file=sys.stderr)
-    return typer.Exit(130)
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """A context in which Ctrl-C ends the command with status 130, and with a line on what is finished."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        print(str(stop) or "interrupted", file=sys.stderr)
+        raise typer.Exit(130) from None

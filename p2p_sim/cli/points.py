@@ -17,7 +17,7 @@ from p2p_sim.cli.options import (
     Split,
     Workers,
     check_data_dir,
-    interrupted,
+    interruptible,
     one_of,
 )
 from p2p_sim.cli.scenarios import load, located
@@ -62,11 +62,8 @@ def sweep(
         print_plan(plan, held_replicates(directory, plan.sweep_identity), str(directory))
     if dry_run:
         return
-    try:
-        with progress(plan.name, plan.size * plan.replicates, quiet) as report:
-            result = run_sweep(plan, directory, executor, report)
-    except KeyboardInterrupt as stop:
-        raise interrupted(stop) from None
+    with interruptible(), progress(plan.name, plan.size * plan.replicates, quiet) as report:
+        result = run_sweep(plan, directory, executor, report)
     figures = list(map(str, draw_plots(directory, result.rows)))
     if json_:
         print_sweep_json(plan, result, figures)
@@ -139,11 +136,8 @@ def tune(
     space = None if search is None else read_search(search)
     tuning = make_tuning(chosen, Goal(goal, epsilon, accuracy), space, look, data_dir)
     executor = for_run(chosen, workers, None, dask)
-    try:
-        with progress_shown(chosen.name, "trials", trials, quiet=quiet) as report:
-            # a curator's search looks at labels: its ε covers that, and its number of trials is drawn at random
-            search_with = tune_privately if look == "curator" else run_search
-            tuned = search_with(tuning, trials, out, executor, report=report)
-    except KeyboardInterrupt as stop:
-        raise interrupted(stop) from None
+    # a curator's search looks at labels: its ε covers that, and its number of trials is drawn at random
+    search_with = tune_privately if look == "curator" else run_search
+    with interruptible(), progress_shown(chosen.name, "trials", trials, quiet=quiet) as report:
+        tuned = search_with(tuning, trials, out, executor, report=report)
     print_output(tuned_output(tuning, tuned, quiet), json_)

@@ -21,7 +21,11 @@ EXAMPLE = EXAMPLES / "own_mechanism"
 
 
 def located(name: Path, sweep: bool = False) -> Path:
-    """The file that a command's argument names; a shipped file found by its name is reported on standard error."""
+    """The file that a command's argument names; a shipped file found by its name is reported on standard error.
+
+    name: of a scenario or sweep, or a path. sweep: whether a name means a shipped sweep rather than a scenario, if both
+    exist.
+    """
     path = find_scenario(name, sweep)
     if path != name and is_shipped(path):
         warnings.warn(f"{name.as_posix()}: comes with p2p-sim ({path})", Note, stacklevel=2)
@@ -80,7 +84,11 @@ def _copy(directory: Path) -> None:
 
 
 def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
-    """The scenario of a file, with `--set` and `--engine`."""
+    """The scenario of a file.
+
+    path: of the file, or a shipped scenario's name. overrides: texts KEY=VALUE that change keys; None: no changes.
+    engine: of the exchange, as a command's option names it; None: the scenario's own.
+    """
     where = located(path)  # the note on the path comes before slow imports
     from p2p_sim import load_scenario
 
@@ -208,7 +216,11 @@ def data(
 
 
 def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: bool) -> None:
-    """Compare all files with their check figures, and end with status 1 if there are faults."""
+    """Compare the files of data sets with their check figures, and end with status 1 if there are faults.
+
+    directory: of the files; None is refused. named: whether the user named the data sets; if not, a data set without
+    any file is no fault.
+    """
     from p2p_sim.cli.printing.lists import print_check
     from p2p_sim.population import check
 
@@ -222,7 +234,7 @@ def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: 
 
 
 def _fetch_files(data_sets: "Sequence[DataSet]", directory: Path | None) -> None:
-    """Get the files of named data sets that are not in the directory."""
+    """Get the files of data sets that are not in the directory; refuse if no directory or no data set is named."""
     from p2p_sim.cli.printing.lists import print_fetched
     from p2p_sim.population import fetch
 

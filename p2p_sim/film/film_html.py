@@ -100,7 +100,10 @@ def film_html(network: ObservedNetwork) -> str:
 
 
 def _privacy(film: Film) -> dict[str, Any]:
-    """The run's privacy statement, the user with the largest ε, and how many others have the same ε."""
+    """What the page states about privacy, by name: the bound, its conditions, and the user with the largest ε.
+
+    others: how many users have the same ε as this user. place: her position among the users in the picture.
+    """
     network, statement = film.network, film.network.statement
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
     protects = (
@@ -150,13 +153,14 @@ def _drawn(film: Film) -> str:
 def _symbol(state: int, label: int) -> str:
     """The name of the symbol that marks a user.
 
-    state: what she did, a key of `story.DID`. label: the label that she holds; below 0: none, or more than a class.
+    state: 0 not begun, 1 waits for a label, 2 has got one, 3 has submitted, 4 has failed. label: that she got or
+    submitted; below 0: none, or a message that carries more than a class.
     """
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 
 
 def _labels(film: Film) -> dict[str, Any]:
-    """The symbols of labels and of users, as the page's legend shows them."""
+    """The symbols of labels and of users, by the names that the page's legend has for them."""
     first, classes = min(int(film.network.labels.noisy[0]), 0), film.network.labels.num_classes
     return {
         "labels": [(k, SHAPES[k % len(SHAPES)]) for k in range(min(classes, LABELS))],
@@ -190,7 +194,7 @@ def _lines(film: Film) -> str:
 
 
 def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
-    """The marker of each user at a moment: its place, and the number and symbol of what she last did."""
+    """The marker of each user at a moment, in seconds: her point, the number of what she last did, and a symbol."""
     states, where = doing(film, at_s), film.places.user.round(1)
     received, submitted = held_labels(film)
     labels = np.where(states == 3, submitted, received)

@@ -79,7 +79,7 @@ class Film:
 
     @cached_property
     def timeline(self) -> dict[str, list[float]] | None:
-        """The counts of the whole run, by name, at STEPS + 1 moments `at_s`; None if the film shows all users."""
+        """The counts of the whole run by name, at 401 moments, its entry `at_s`; None if the film shows all users."""
         if self.users.size == self.network.num_users:
             return None
         sent, at = self.network.trace.sent, np.linspace(0.0, self.end_s, STEPS + 1)
@@ -144,7 +144,7 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
 
 
 def ends(film: Film) -> dict[str, Floats]:
-    """For each count of something else than messages, the moments at which it grows by one, in seconds."""
+    """By name, the moments in seconds of submissions, expired requests, retries and questions that got no label."""
     times = {
         "submitted": film.network.submitted_s,
         "expired": film.fates.expired_s,
@@ -291,7 +291,10 @@ def _messages(network: ObservedNetwork, users: Integers) -> Shown:
 
 
 def doing(film: Film, at_s: float) -> Integers:
-    """What each user of a film had last done by a moment in seconds (u,): a key of `story.DID`."""
+    """What each user of a film had last done by a moment in seconds (u,).
+
+    0: nothing, 1: asked for a label, 2: got one, 3: submitted one that the learner took, 4: failed to get one.
+    """
     network, fates, users = film.network, film.fates, film.users
     state = np.where(fates.first_s[users] <= at_s, 1, 0)
     state[fates.failed_s[users] <= at_s] = 4
@@ -303,7 +306,8 @@ def doing(film: Film, at_s: float) -> Integers:
 def flying(film: Film, at_s: float) -> list[tuple[int, float, float, float, float]]:
     """The messages on their way at a moment in seconds: kind, the point (x, y) where it began, and where it is now.
 
-    The kind is 0 for a failed message, which remains where it failed for a 50th of the run.
+    The kind is REQUEST, REPLY or SUBMISSION of `p2p_sim.exchange`, or 0 for a failed message, which remains where it
+    failed for a 50th of the run.
     """
     m, linger = film.messages, film.end_s / 50.0
     drawn = (m.sender >= LEARNER) & (m.receiver >= LEARNER) & (m.sent_s <= at_s)

@@ -37,7 +37,7 @@ class FilmLayout:
 
 
 def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
-    """The layout of the users with these numbers (u,), which are ascending."""
+    """Where users, clusters and the learner stand. users: numbers of the users in the picture, ascending (u,)."""
     of = np.searchsorted(network.cluster_offsets, users, side="right") - 1  # each user's cluster
     cluster, sizes = np.unique(of, return_counts=True)
     disc = _discs(sizes)
@@ -81,7 +81,7 @@ def _discs(sizes: Integers) -> Floats:
 
 
 def _ellipse(angles: Floats, radii: Floats) -> Floats:
-    """Centres and radii of discs that touch the stage's border from inside, in the given directions."""
+    """Discs that touch the stage's border from inside, in directions (c,) from its middle: centres and radii (c, 3)."""
     across, down = WIDTH / 2 - radii - 4.0, HEIGHT / 2 - radii - 4.0
     return np.column_stack([WIDTH / 2 + across * np.cos(angles), HEIGHT / 2 + down * np.sin(angles), radii])
 
@@ -112,7 +112,7 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
     """Points (u, 2) of a cluster's users in the unit disc.
 
     They are the overlay's own positions if it has any. Otherwise a drawing of the graph decides, or, without edges, the
-    users lie like a sunflower's seeds.
+    users lie like a sunflower's seeds. edges: pairs of neighbours, as positions in `users` (e, 2).
     """
     if overlay is not None and overlay.position is not None:
         return _apart((overlay.position[users] - 0.5) * math.sqrt(2.0))

@@ -39,9 +39,9 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
     """The data of the page's script; times are in ticks, millionths of the run, and -1 stands for never."""
     network, users = film.network, film.users
     position_of = {user: position for position, user in enumerate(users.tolist())}
-    timeline: dict[str, list[Any]] | None = None
-    if film.timeline is not None:
-        timeline = {"at": _ticks(np.array(film.timeline["at_s"]), film)} | {k: film.timeline[k] for k in film.run}
+    timeline: dict[str, list[Any]] | None = None if film.timeline is None else {
+        "at": _ticks(np.array(film.timeline["at_s"]), film), **{name: film.timeline[name] for name in film.run},
+    }  # fmt: skip
     expired = network.trace.expired
     # the script knows users by their position among those who are shown
     mine = [row for row, user in enumerate(expired.user.tolist()) if user in position_of]

@@ -37,9 +37,9 @@ _LOG_TAIL = -36.0
 class Posterior:
     """What the learner learned of one user's label.
 
-    users: n, the users of her cluster. submissions, ones: t and k. posterior: the probability that her label is 1.
-    advantage: the mean over views of the posterior's distance from 1/2, rounded up.
-    printed: the largest `advantage` over all labels of the others, rounded up.
+    users: of her cluster. submissions, ones: how many labels the cluster submitted, and how many of these are 1.
+    posterior: the probability that her label is 1. advantage: the mean distance of the posterior from 1/2 over all that
+    the learner might have seen, rounded up. printed: the largest advantage over all labels of the others, rounded up.
     """
 
     users: int
@@ -62,19 +62,20 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
     submitted = labels.noisy[network.source[first:last][np.isfinite(network.submitted_s[first:last])]]
     ones = int(labels.true[first:last].sum() - labels.true[user])
     model = LabelExchange(n, alpha, theta)
-    posterior = posterior_of(model, ones, submitted.size, int(submitted.sum()))
     # δ(0)/2 for these labels; swapping the labels mirrors them
     here = DeltaEvaluator(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)
     return Posterior(
         n, submitted.size, int(submitted.sum()),
-        posterior=posterior, advantage=here.upper / 2.0, printed=advantage(model).upper,
+        posterior=posterior_of(model, ones, submitted.size, int(submitted.sum())),
+        advantage=here.upper / 2.0, printed=advantage(model).upper,
     )  # fmt: skip
 
 
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:
-    """The probability that the target's label is 1, given what was submitted.
+    """The probability that a user's label is 1, given what her cluster submitted, if both labels are equally likely.
 
-    ones: number of other users with true label 1. submissions: t. submitted_ones: k, the submissions of label 1.
+    ones: how many other users have the true label 1. submissions: how many labels were submitted. submitted_ones: how
+    many of these are 1.
     """
     [(given_zero, given_one)] = likelihoods([model.setting.world(ones)], [submissions])
     a, b = float(given_zero[submitted_ones, 0]), float(given_one[submitted_ones, 0])
@@ -150,7 +151,11 @@ def peers_of(network: ObservedNetwork) -> Integers:
 
 
 def protagonist(film: Film) -> int:
-    """The user whose label the opening follows: of those in the picture, she meets the most important criteria."""
+    """The user whose label the opening follows, one of those in the picture.
+
+    She is chosen by criteria, the most important first: she is honest, the learner took her submission, it has another
+    user's label, and so on.
+    """
     network, everybody = film.network, np.arange(film.network.num_users)
     labels, peer, sent, m = network.labels, peers_of(network), network.trace.sent, network.messages
     replies = m.select(m.kind == REPLY)
@@ -217,7 +222,7 @@ def _drawn(label: int) -> int:
 
 
 def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
-    """The steps of the opening about a user's true label and the coin α."""
+    """The steps of the opening about a user's true label and the coin that flips it with probability α."""
     true, noisy, alpha = int(network.labels.true[user]), int(network.labels.noisy[user]), network.labels.flip_prob
     begin = Markup(
         "<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer."
@@ -232,7 +237,7 @@ def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
 
 
 def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
-    """The steps of the opening about a user's request, the reply from `peer`, the coin θ, and her submission.
+    """The steps of the opening about a user's request, the reply, the coin that lets her submit, and her submission.
 
     peer: the user whose noisy label she holds; -1: nobody.
     """
@@ -272,7 +277,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
 
 
 def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
-    """The last caption and the paragraphs, if the law of the learner's view is known exactly. true: the true label."""
+    """The last caption and the paragraphs, if the law of the learner's view is known exactly. true: her label."""
     # the posterior of her true label, not of label 1
     share = learned.posterior if true else 1.0 - learned.posterior
     mark, now = mark_of(true), f"{100.0 * share:.1f} %"

@@ -42,7 +42,7 @@ Chart = dict[str, Any]
 
 
 def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str) -> Chart | None:
-    """What `p2p_sim.figures.sweep_lines.plot_lines` draws, as JSON values; None for no or too many finite points.
+    """The chart of a sweep's lines as JSON values, which a browser draws; None for no or too many finite points.
 
     x, y: labels of the axes. logs: whether x and y are logarithmic. places: names of x's values if they are text.
     joined: whether lines join points. panels: their names; the name of a single panel is empty. groups: lines with
@@ -80,8 +80,8 @@ def _groups(
 ) -> list[Chart]:
     """A chart's line for each group, with its points in all panels; each point names its panel.
 
-    parts: the table of each panel. finite: all points. names: texts of x, if x is text. keys: those whose values a
-    point's words state.
+    parts: the table of each panel. finite: all points. names: the texts of x, if x is text; else None. keys: the
+    scenario's keys whose values a point's words state.
     """
     lines: dict[int, Chart] = {}
     for panel, part in enumerate(parts):
@@ -93,10 +93,10 @@ def _groups(
 
 
 def run_chart(rows: pd.DataFrame) -> Chart | None:
-    """What `p2p_sim.figures.privacy_utility.plot_privacy_utility` draws, as in `sweep_chart`, or None (no finite ε).
+    """The chart of a run as JSON values with the keys of `sweep_chart`: a point for each ε that could be stated.
 
-    Args:
-        rows: one line a replicate of a single point.
+    The chart is None if no ε is finite, or if the measure on the y axis is not. rows: one line a replicate of a single
+    point.
     """
     point = points(rows).iloc[0].to_dict()
     y = quality(rows)
@@ -105,13 +105,11 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
         return None
     # one point for each ε that could be stated, all with the same value and interval
     measured = [said_value(point, y), count(len(rows), "replicate")]
-    ends = _ends(point, y)
     groups = []
     for look, (text, epsilon) in enumerate(stated.items()):
-        label = plain(text, 120)
-        words = [f"{label}: ε = {rounded_up(epsilon)}", *measured]
-        mark = {"panel": 0, "at": [_number(epsilon), *ends], "said": words}
-        groups.append({"label": label, "look": look, "points": [mark]})
+        words = [f"{plain(text, 120)}: ε = {rounded_up(epsilon)}", *measured]
+        mark = {"panel": 0, "at": [_number(epsilon), *_ends(point, y)], "said": words}
+        groups.append({"label": plain(text, 120), "look": look, "points": [mark]})
     return {
         "x": f"ε at δ = {rows['delta'].iloc[0]:g}, learner's view",
         "y": plain("accuracy on the holdout" if y == "accuracy" else long(y, rows)),
@@ -126,15 +124,18 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
 
 
 def _run_levels(point: Mapping[Any, Any], y: str) -> list[Chart]:
-    """The levels of a run that are known: the learner without privacy, and a prediction without features."""
+    """The levels of a run that are known: the learner without privacy, and a prediction without features.
+
+    point: means and ends of intervals by column. y: the column on the y axis.
+    """
     compared = ((REFERENCES[y], "without privacy", "6 4"), (BASELINES.get(y, ""), baseline_text(y), "2 3"))
     levels = []
     for column, label, dash in compared:
         level = point.get(column)
         if isinstance(level, float) and math.isfinite(level):
             mean = with_interval(*(point[column + end] for end in ("", LOW, HIGH))).mean
-            pieces = [{"panel": 0, "points": [[None, *_ends(point, column)]]}]
-            levels.append({"label": f"{label}: {mean}", "dash": dash, "pieces": pieces})
+            piece = {"panel": 0, "points": [[None, *_ends(point, column)]]}
+            levels.append({"label": f"{label}: {mean}", "dash": dash, "pieces": [piece]})
     return levels
 
 
@@ -163,7 +164,10 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
 
 
 def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]) -> Chart:
-    """One point with its words: first the keys that vary, then the figures, then the number of replicates."""
+    """One point with its words: first the keys that vary, then the figures, then the number of replicates.
+
+    row: its values by column. panel: the number of its panel. varied: the keys whose values are stated.
+    """
     words = [plain(pairs([key], [row[key]])) for key in varied]
     measured = [view.x] if view.x not in varied else []
     words += [said_value(row, column) for column in (*measured, view.y)]
@@ -175,11 +179,13 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The learner without privacy: a level with its interval or, if the level varies, lines with intervals."""
+    """The learner without privacy: a level with its interval or, if the level varies, lines with intervals.
+
+    parts: the table of each panel.
+    """
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
-        reference = reference_of(part, view)
-        if reference is None:
+        if (reference := reference_of(part, view)) is None:
             continue
         column = reference.column
         if reference.level is not None:
@@ -191,15 +197,15 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
 
 
 def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """A prediction without features: a level, or the mean of the points at each x."""
+    """A prediction without features: a level, or the mean of the points at each x.
+
+    parts: the table of each panel.
+    """
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):
-        baseline = baseline_of(part, view)
-        if isinstance(baseline, float):
-            pieces.append({"panel": panel, "points": [[None, _number(baseline), None, None]]})
-        elif baseline is not None:
-            level = [[_number(x), _number(y), None, None] for x, y in baseline.items()]
-            pieces.append({"panel": panel, "points": level})
+        if (baseline := baseline_of(part, view)) is not None:
+            level = [(None, baseline)] if isinstance(baseline, float) else baseline.items()
+            pieces.append({"panel": panel, "points": [[_number(x), _number(y), None, None] for x, y in level]})
     return [{"label": baseline_text(view.y), "dash": "2 3", "pieces": pieces}] if pieces else []
 
 

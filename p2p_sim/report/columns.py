@@ -117,7 +117,7 @@ def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
-    """The table of `p2p_sim.measures.point_means.points` with a column for the number of failed replicates.
+    """One line a point: means and intervals, the largest ε, the number of replicates, and that of failed ones.
 
     Points without a successful replicate come last, with 0 replicates and gaps.
 
@@ -128,15 +128,10 @@ def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Fa
     """
     table = points(rows, keys)
     table["replicates"] = table["replicates"].astype(int)
-    measured = set(table[POINT])
-    counts = Counter(str(failure.get("point")) for failure in failures)
-    lost = {}
-    for failure in failures:
-        point = str(failure.get("point"))
-        if point not in measured:
-            lost[point] = {POINT: point, "replicates": 0, **{key: failure.get(key) for key in keys}}
-    if lost:
-        table = pd.concat([table, pd.DataFrame(list(lost.values()))], ignore_index=True)
+    counts, measured = Counter(str(failure.get("point")) for failure in failures), set(table[POINT])
+    values = {str(failure.get("point")): {key: failure.get(key) for key in keys} for failure in failures}
+    if lost := [{POINT: point, "replicates": 0, **values[point]} for point in values if point not in measured]:
+        table = pd.concat([table, pd.DataFrame(lost)], ignore_index=True)
     return table.assign(failures=[counts[point] for point in table[POINT]])
 
 

@@ -29,7 +29,10 @@ POPULATIONS = {
 
 
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
-    """The line below the report's title: a run, or a sweep of so many points, and the number of replicates."""
+    """The line below the report's title: a run, or a sweep of so many points, and the number of replicates.
+
+    table: one line a point. keys: the swept keys; none for a run.
+    """
     kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
     return f"{kind}, {count_range(table['replicates'], 'replicate')}" + (" each" if len(table) > 1 else "")
 
@@ -41,7 +44,11 @@ def what_was_run(
     mechanisms: Mechanisms,
     scenario: Mapping[str, Any],
 ) -> list[str]:
-    """Paragraphs that say what was simulated, measured and varied; scenario: the base scenario's keys."""
+    """Paragraphs that say what was simulated, measured and varied.
+
+    rows: one line a point and replicate. table: one line a point. axes: of the sweep, each with its keys and values.
+    mechanisms: descriptions by kind. scenario: the base scenario's keys.
+    """
     varied = [str(key) for axis in axes for key in axis["keys"]]
     same = not any(key.startswith("clusters") for key in varied)
     users = _users(rows) + (_merged_clusters(rows, scenario.get("clusters")) if same else "")
@@ -50,17 +57,17 @@ def what_was_run(
     if not axes:
         return [text]
     # what the sweep varies: the keys of each axis with their values
-    parts = []
-    for axis in axes:
-        names = " together with ".join(plain(key) for key in axis["keys"])
-        parts.append(f"{names} ({_values(axis, table)})")
+    parts = [f"{' together with '.join(map(plain, axis['keys']))} ({_values(axis, table)})" for axis in axes]
     company = "" if len(axes) == 1 else ", in all combinations"
     sweep = f"The sweep varies {'; '.join(parts)}{company}. All else is as in the scenario below, for every point."
     return [text, sweep]
 
 
 def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
-    """A sentence on the points and replicates that a sweep or run lacks; empty if it has all."""
+    """A sentence on the points and replicates that a sweep or run lacks; empty if it has all.
+
+    table: one line a point. axes: of the sweep, each with its values; none for a run. wanted: replicates of each point.
+    """
     planned = math.prod(len(axis["values"]) for axis in axes)
     have = int((table["replicates"] > 0).sum())
     short = int((table["replicates"] < (wanted or 0)).sum())
@@ -78,19 +85,26 @@ def _users(rows: pd.DataFrame) -> str:
         return (
             f"{span(rows['num_users'])} private rows from {kinds} belong to {span(rows['num_clusters'])} organisations."
         )
-    groups = f"grouped by their features into {span(rows['num_clusters'])} clusters"
-    return f"{span(rows['num_users'])} users from {kinds}, each with one private label, are {groups}."
+    return (
+        f"{span(rows['num_users'])} users from {kinds}, each with one private label, are grouped by their features "
+        f"into {span(rows['num_clusters'])} clusters."
+    )
 
 
 def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
-    """A sentence on clusters that were merged, where there are fewer than the scenario asks for; else empty."""
+    """A sentence on clusters that were merged, where there are fewer than the scenario asks for; else empty.
+
+    clusters: the scenario's table of this name.
+    """
     if not isinstance(clusters, Mapping):
         return ""
     requested = clusters.get("count")
     if not isinstance(requested, int) or rows["num_clusters"].min() >= requested:
         return ""
-    small = f"those of fewer than {plain(clusters.get('min_size'))} users"
-    return f" {requested:,d} clusters were asked for; {small} were merged into their nearest neighbour."
+    return (
+        f" {requested:,d} clusters were asked for; those of fewer than {plain(clusters.get('min_size'))} users were "
+        "merged into their nearest neighbour."
+    )
 
 
 def learned_nothing(rows: pd.DataFrame) -> list[str]:
@@ -100,8 +114,10 @@ def learned_nothing(rows: pd.DataFrame) -> list[str]:
     low, comparable = points_not_above(rows)
     if not low:
         return []
-    some = f"In {low:,d} of {count(comparable, 'point')}"
-    return [f"{some}, what is learned is not clearly more accurate than always saying the majority class."]
+    return [
+        f"In {low:,d} of {count(comparable, 'point')}, what is learned is not clearly more accurate than always saying "
+        "the majority class."
+    ]
 
 
 def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str:
@@ -122,18 +138,17 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str
 
 
 def _engine(rows: pd.DataFrame) -> str:
-    kinds = list(dict.fromkeys(map(str, rows["engine"])))
     if "label_exchange" not in set(rows["mechanism_kind"]):
         sent = "protocol_events" in rows and rows["protocol_events"].notna().all()
         return "Models were sent as messages over a simulated network." if sent else "No messages were simulated."
-    return f"The exchange was {' or '.join(ENGINES.get(kind, plain(kind)) for kind in kinds)}."
+    return f"The exchange was {_kinds(rows, 'engine', ENGINES)}."
 
 
 def _learner(rows: pd.DataFrame) -> str:
     if rows["learner"].isna().all():
         return "Nothing is learned from it: it is a density of the features."
-    kinds = _kinds(rows, "learner", {})
-    return f"A learner ({kinds.replace('_', ' ')}) learns from what arrives, and predicts labels from features."
+    kinds = _kinds(rows, "learner", {}).replace("_", " ")
+    return f"A learner ({kinds}) learns from what arrives, and predicts labels from features."
 
 
 def _measure(rows: pd.DataFrame) -> str:
@@ -177,8 +192,7 @@ class Card(NamedTuple):
 def key_figures(points: pd.DataFrame) -> list[Card]:
     """ε and the quality of what is learned: for one point with intervals, for several points as ranges.
 
-    Args:
-        points: one line a point, from `with_failures`.
+    points: one line a point, with its number of replicates.
     """
     # excess risk where the law is known, or a density's measure, else accuracy
     measured = points[points["replicates"] > 0]
@@ -214,7 +228,10 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
 
 
 def _coalition(measured: pd.DataFrame, remark: str) -> list[Card]:
-    """ε of a learner who is in the coalition; empty if there is no coalition."""
+    """The largest ε of a learner who is in the coalition, in a list; empty if there is no coalition.
+
+    measured: one line a point. remark: in small letters below the ε.
+    """
     epsilons = measured["epsilon_coalition_upper"].dropna().astype(float)
     heading = "ε, learner with the coalition, at most"
     return [Card(heading, rounded_up(float(epsilons.max())), remark)] if len(epsilons) else []

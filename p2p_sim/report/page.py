@@ -105,13 +105,15 @@ def report_page(
 
 
 def _environment() -> Environment:
-    loader = FileSystemLoader(TEMPLATES)
+    """Where the report's template gets its files and filters; all texts are escaped."""
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
+        loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
     # a line may break after a dot or an underscore of a key
-    breakable = lambda text: Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text))))  # noqa: E731
-    environment.filters |= {"count": count, "breakable": breakable}
+    environment.filters |= {
+        "count": count, "breakable": lambda text: Markup(re.sub(r"([._])", r"\1<wbr>", str(escape(text)))),
+    }  # fmt: skip
     return environment
 
 
@@ -127,8 +129,8 @@ def _provenance(manifest: Mapping[str, Any]) -> dict[str, str]:
     names = (("identity", "identity (SHA-256)"), ("model_version", "model version"), ("seed", "seed"))
     lines = {name: plain(manifest[key]) for key, name in names if key in manifest}
     lines["replicates of each point"] = plain(manifest.get("replicates"))
-    versions = sorted((manifest.get("versions") or {}).items())
-    return lines | {plain(name): plain(version) for name, version in versions}
+    versions = manifest.get("versions") or {}
+    return lines | {plain(name): plain(version) for name, version in sorted(versions.items())}
 
 
 def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -144,6 +146,6 @@ def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _cut(listing: list[str]) -> list[str]:
     """The beginning of a listing, as much of it as a page can hold."""
-    sizes = accumulate(map(len, listing))
-    fitting = [block for block, size in zip(listing, sizes, strict=True) if size <= LONGEST_LISTING]
+    sized = zip(listing, accumulate(map(len, listing)), strict=True)
+    fitting = [block for block, size in sized if size <= LONGEST_LISTING]
     return fitting if len(fitting) == len(listing) else [*fitting, "# cut here; manifest.json has the rest"]

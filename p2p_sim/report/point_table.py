@@ -98,30 +98,27 @@ def _table(columns: Sequence[FilledColumn], left_out: int) -> dict[str, Any]:
 def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     """The report's table of points, as `_table` gives it: at most 400 points, at most twelve columns, swept keys first.
 
-    points: one line a point, from `with_failures`. keys: the swept keys.
+    points: one line a point, with numbers of replicates and of failures. keys: the swept keys.
     """
-    chosen = figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - _failed(points))
+    failed = bool((points["failures"] > 0).any())
     displayed = points.head(MOST_LINES)
     columns = axis_columns(displayed, keys)
-    for name, heading, worst in chosen:
+    for name, heading, worst in figures(points, MOST_COLUMNS - min(len(keys), MOST_AXES + 1) - 1 - failed):
         unit = f" ({loss_text(points)})" if name.endswith("excess_risk") else ""
         columns.append(FilledColumn(TableColumn(heading + unit, name, True), figure_cells(displayed, name, worst)))
-    replicates = TableColumn("replicates", "replicates", True)
-    columns.append(FilledColumn(replicates, plain_cells(displayed["replicates"].tolist())))
-    if _failed(points):
-        failed = TableColumn("failed", "failed replicates", True)
-        columns.append(FilledColumn(failed, plain_cells(displayed["failures"].tolist())))
+    counts = [("replicates", TableColumn("replicates", "replicates", True))]
+    counts += [("failures", TableColumn("failed", "failed replicates", True))] * failed
+    columns += [FilledColumn(head, plain_cells(displayed[name].tolist())) for name, head in counts]
     return _table(columns, len(points) - len(displayed))
 
 
 def figures(points: pd.DataFrame, most: int) -> list[Figure]:
     """The columns to show, at most `most`: the first of `FIGURES` and `MORE` that have a value at some point."""
-    risk = points["excess_risk"].notna().all()
-    accuracy = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
-    skipped = accuracy if risk else ("excess_risk", "nonprivate_excess_risk", "constant_excess_risk")
-    main = [figure for figure in FIGURES if figure.column not in skipped]
-    measured = [figure for figure in (*main, *MORE) if figure.column in points and points[figure.column].notna().any()]
-    return measured[:most]
+    skipped = ("excess_risk", "nonprivate_excess_risk", "constant_excess_risk")
+    if points["excess_risk"].notna().all():
+        skipped = ("accuracy", "nonprivate_accuracy", "majority_accuracy")
+    columns = [name for name in points if name not in skipped and points[name].notna().any()]
+    return [figure for figure in (*FIGURES, *MORE) if figure.column in columns][:most]
 
 
 def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -131,10 +128,6 @@ def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
         values, show = points[name].dropna().astype(float), rounded_up if worst else number
         lines.append((heading, *(show(float(v)) for v in (values.min(), values.median(), values.max()))))
     return lines
-
-
-def _failed(points: pd.DataFrame) -> bool:
-    return bool((points["failures"] > 0).any())
 
 
 def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn]:
@@ -160,7 +153,7 @@ def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn
     if len(keys) > 1:
         rest = ["; ".join(f"{short(key)} = {plain(line[key], 20)}" for key in keys[1:]) for line in lines]
         cells = [cell._replace(rest=text) for cell, text in zip(columns[0].cells, rest, strict=True)]
-        columns[0] = FilledColumn(columns[0].head, cells)
+        columns[0] = columns[0]._replace(cells=cells)
     return columns
 
 
@@ -189,10 +182,12 @@ def _order(value: float) -> str:
 
 
 def is_number(value: Any) -> bool:
+    """Whether a value is a number, which a truth value is not."""
     return not isinstance(value, bool | str) and isinstance(value, int | float)
 
 
 def is_missing(value: Any) -> bool:
+    """Whether a value is None or NaN."""
     return value is None or (isinstance(value, float) and math.isnan(value))
 
 
@@ -224,7 +219,8 @@ def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     columns = axis_columns(displayed, keys)
     group_head = TableColumn("group", "learner.groups", False)
     columns.append(FilledColumn(group_head, plain_cells(displayed["group"].tolist())))
-    for figure, heading in GROUP_FIGURES:
-        head = TableColumn(heading, figure, True)
-        columns.append(FilledColumn(head, figure_cells(displayed, figure, worst=False)))
+    columns += [
+        FilledColumn(TableColumn(heading, figure, True), figure_cells(displayed, figure, worst=False))
+        for figure, heading in GROUP_FIGURES
+    ]
     return _table(columns, len(table) - len(displayed))

@@ -107,14 +107,15 @@ def _who(rows: pd.DataFrame) -> str:
 
 
 def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """The largest ε of the learner as a sentence on probabilities."""
+    """The largest ε of the learner as a sentence on probabilities. measured: one line a point that has results."""
     worst = float(measured["epsilon_upper"].fillna(math.inf).max())
     where = "worst cluster and the worst replicate"
     if len(measured) > 1:
         where = f"{where} of the worst of {count(len(measured), 'point')}"
     if math.isinf(worst):
-        unknown = f"In the {where} no finite ε is known to hold: ε = ∞."
-        return f"{unknown} Nothing is promised there. Each point has its own ε."
+        return (
+            f"In the {where} no finite ε is known to hold: ε = ∞. Nothing is promised there. Each point has its own ε."
+        )
     # a factor of e^50 or more stands as a power
     factor = rounded_up(math.exp(worst)) if worst < 50 else f"e^{rounded_up(worst)}"
     changed = "row" if set(rows["adjacency"].astype(str)) == {"example"} else "user's label"
@@ -145,7 +146,10 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """Sentences on what ε does not cover: further releases, other networks, φ from an oracle, real data."""
+    """Sentences on what ε does not cover: further releases, other networks, φ from an oracle, real data.
+
+    measured: one line a point that has results.
+    """
     text = "Each ε is about one release"
     if len(measured) > 1 or len(rows) > 1:
         text += "; if several replicates or points about the same users were released, their ε would add up"
@@ -207,9 +211,8 @@ def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: M
         about = f"{plain(text)}, as {plain(claimed)} claims, which p2p-sim has not checked: "
     parts = []
     for column, observer in OBSERVERS:
-        size = len(who.get(column, ()))
-        some = f" (at {size:,d} of {count(everywhere, 'point')})" if size < everywhere else ""
-        parts += [f"{observer}{some}"] if size else []
+        if size := len(who.get(column, ())):
+            parts.append(observer + (f" (at {size:,d} of {count(everywhere, 'point')})" if size < everywhere else ""))
     return f"For {about}{'; '.join(parts)}"
 
 
@@ -218,8 +221,7 @@ def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
     points: dict[str, set[str]] = {}
     for point, _, statements in _statement_terms(rows, terms):
         for column, text in COMPARED:
-            fails = statements.get(column, {}).get("not_applicable")
-            if fails is not None:
+            if (fails := statements.get(column, {}).get("not_applicable")) is not None:
                 name = text.removesuffix(" would state").removesuffix(" would state, at its own δ")
                 points.setdefault(f"{name} does not apply: {plain(fails['text'], LONGEST)}", set()).add(point)
     everywhere = rows[POINT].nunique()
@@ -246,6 +248,7 @@ def _statement_terms(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[Poi
 
 
 def _line(measured: pd.DataFrame, column: str, who: str) -> StatementLine:
+    """A line with the smallest and largest value of a column of ε. measured: one line a point. who: the observer."""
     values = measured[column].dropna().astype(float)
     note = "" if len(values) == len(measured) else f"{len(values):,d} of {count(len(measured), 'point')}"
     show = rounded_down if column == "epsilon_lower" else rounded_up

@@ -95,10 +95,11 @@ def _pictures(results: Results) -> "list[Picture]":
 
     column = quality(results.rows)
     if not results.axes:
-        title = f"{_named(column)} beside every ε that one could state for it"
+        caption = (
+            f"{_named(column)} beside every ε that one could state for it. {_behind(results, True)} Each ε is the "
+            f"largest over clusters and replicates. Dashed: {reference_text(column)}.{_chosen(results)}"
+        )
         drawing = partial(plot_privacy_utility, results.rows, results.name)
-        note = f"Each ε is the largest over clusters and replicates. Dashed: {reference_text(column)}."
-        caption = f"{title}. {_behind(results, True)} {note}{_chosen(results)}"
         return [_picture(drawing, caption, partial(run_chart, results.rows))]
     requests = [request_of(entry, results) for entry in results.plots] or _usual(results, column)
     table = points(results.rows, results.keys)
@@ -108,7 +109,7 @@ def _pictures(results: Results) -> "list[Picture]":
 def _usual(results: Results, column: str) -> list[FigureRequest]:
     """The figures of a sweep whose file names none: `column` against ε, and both against the first axis.
 
-    If there would be more than `MOST_LINES` lines, the key of most values (up to `MOST_PANELS`) makes panels.
+    If there would be more than seven lines, the key with the most values (of those with at most nine) makes panels.
     """
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
@@ -129,8 +130,10 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
     behind = _behind(results, not column.startswith("epsilon"))
     if "epsilon" in f"{request.x} {column}":
         behind += " ε is the largest over clusters and replicates."
-    caption = f"{title}{by}. {behind}{_chosen(results)}"
-    return _picture(partial(draw, request, results, table), caption, partial(_chart, results, table, request))
+    return _picture(
+        partial(draw, request, results, table), f"{title}{by}. {behind}{_chosen(results)}",
+        partial(_chart, results, table, request),
+    )  # fmt: skip
 
 
 def _chart(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Chart | None":
@@ -165,6 +168,7 @@ def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") ->
 
 
 def _named(column: str | None) -> str:
+    """A column's name in words."""
     return "a chosen column" if column is None else short(column)
 
 
@@ -183,8 +187,7 @@ def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
     Raises:
         InputError: a column that a report needs is missing or damaged.
     """
-    missing = [name for name in NEEDED if name not in rows]
-    if missing:
+    if missing := [name for name in NEEDED if name not in rows]:
         raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")
     numeric = [name for name, *_ in (*FIGURES, *MORE) if name in rows]
     numbers = {}

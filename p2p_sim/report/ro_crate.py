@@ -45,26 +45,31 @@ def write_crate(directory: Path) -> Path:
         "hasPart": parts,
         "mentions": {"@id": "#run"},
     }
-    run = {"name": name, "instrument": {"@id": "#software"}, "result": parts}
-    terms = {"license": {"@id": "#software-licence"}, "author": {"@id": "#authors"}}
     graph = [
         _entity(CRATE, "CreativeWork", about={"@id": "./"}, conformsTo={"@id": VERSION}),
         _entity("./", "Dataset", **root),
         _entity("#licence", "CreativeWork", name="Licence of the results", description=NO_LICENCE),
-        _entity("#run", "CreateAction", **run),
-        _entity("#software", "SoftwareApplication", name=PACKAGE, softwareVersion=version, **terms),
+        _entity("#run", "CreateAction", name=name, instrument={"@id": "#software"}, result=parts),
+        _entity(
+            "#software",
+            "SoftwareApplication",
+            name=PACKAGE,
+            softwareVersion=version,
+            license={"@id": "#software-licence"},
+            author={"@id": "#authors"},
+        ),
         _entity("#software-licence", "CreativeWork", name=licence, description="Licence of the software"),
         _entity("#authors", "Organization", name=authors),
         *files,
     ]
+    text = json.dumps({"@context": f"{VERSION}/context", "@graph": graph}, indent=2)
     with writing(directory):
-        content = {"@context": f"{VERSION}/context", "@graph": graph}
-        write_whole(directory / CRATE, (json.dumps(content, indent=2) + "\n").encode())
+        write_whole(directory / CRATE, f"{text}\n".encode())
     return directory / CRATE
 
 
 def _entity(id_: str, kind: str, **values: Any) -> dict[str, Any]:
-    """An entity of JSON-LD."""
+    """An entity of JSON-LD: its identifier, its type, and its other properties as `values`."""
     return {"@id": id_, "@type": kind, **values}
 
 
@@ -74,6 +79,6 @@ def _files(directory: Path) -> list[dict[str, Any]]:
     for path in sorted(directory.glob("[!.]*")):
         if path.is_file() and path.name != CRATE:
             media = {"encodingFormat": MEDIA[path.suffix]} if path.suffix in MEDIA else {}
-            values = {"name": path.name, "contentSize": str(path.stat().st_size), **media}
-            files.append(_entity(quote(os.fsencode(path.name)), "File", **values))
+            size = str(path.stat().st_size)
+            files.append(_entity(quote(os.fsencode(path.name)), "File", name=path.name, contentSize=size, **media))
     return files

@@ -49,8 +49,13 @@ def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
         keys, values = axis["keys"], axis["values"]
         entry = {"key": keys[0], "values": [value[0] for value in values]} if len(keys) == 1 else {**axis}
         axes.append({**entry, "labels": axis.get("labels")})
-    head = {"name": manifest["name"], "base": base_file(manifest), "replicates": manifest.get("replicates")}
-    return {**head, "axes": axes, "plots": list(manifest.get("plots") or [])}
+    return {
+        "name": manifest["name"],
+        "base": base_file(manifest),
+        "replicates": manifest.get("replicates"),
+        "axes": axes,
+        "plots": list(manifest.get("plots") or []),
+    }
 
 
 def base_file(manifest: Mapping[str, Any]) -> str:

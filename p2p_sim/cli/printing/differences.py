@@ -1,6 +1,8 @@
 """The output of `p2p-sim compare`: a table of differences, or JSON."""
 
 import math
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
@@ -35,13 +37,11 @@ def _table(comparison: Comparison) -> Table:
     for heading in ("first", "second", "difference", "95% interval"):
         table.add_column(heading, no_wrap=True)
     table.add_column("pairs" if comparison.paired else "replicates", overflow="fold")
-    last = None
-    for difference in comparison.differences:
-        if last != difference.column:
-            table.add_section()
-            table.add_row(Text(difference.column, style="bold", no_wrap=True))
-        last = difference.column
-        table.add_row(*_line(difference, comparison))
+    for column, differences in groupby(comparison.differences, key=attrgetter("column")):
+        table.add_section()
+        table.add_row(Text(column, style="bold", no_wrap=True))
+        for difference in differences:
+            table.add_row(*_line(difference, comparison))
     return table
 
 
@@ -57,8 +57,7 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
     if between is None:
         cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
-        scale = max(abs(difference.first), abs(difference.second))
-        cells = interval_cells(between, scale)
+        cells = interval_cells(between, scale=max(abs(difference.first), abs(difference.second)))
         counts = str(between.replicates) if comparison.paired else counts
     point = "all points"
     if difference.values is not None:

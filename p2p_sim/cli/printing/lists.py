@@ -41,7 +41,10 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
 
 
 def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
-    """Print for each file of data sets where it is, or where to put it."""
+    """Print for each file of data sets where it is, or where to put it.
+
+    checks: each data set with the files that were looked for. directory: of data files; None: the user named none.
+    """
     if directory is None:
         say("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
     for data_set, files in checks:
@@ -80,8 +83,8 @@ def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) ->
 
 def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
     """Print the files that were fetched."""
-    files = f"{count(len(paths), 'file')} fetched and checked"
-    print(f"{data_set.kind}: {files if paths else 'every file is here already'}")
+    fetched = f"{count(len(paths), 'file')} fetched and checked" if paths else "every file is here already"
+    print(f"{data_set.kind}: {fetched}")
     for path in paths:
         print(f"  {path}")
 
@@ -120,14 +123,20 @@ def _state(need: str) -> str:
 
 
 def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
-    """Print BibTeX entries. Lines before each, which BibTeX ignores, say what it is cited for."""
+    """Print BibTeX entries. Lines before each, which BibTeX ignores, say what it is cited for.
+
+    cited: for the BibTeX key of each reference, what it is cited for. packages: versions of plug-ins by name.
+    """
     parts = ["\n".join([*(f"% {line}" for line in why), references()[key].bibtex()]) for key, why in cited.items()]
     parts += [f"% Plug-in {name} {version}: see its own documentation" for name, version in packages.items()]
     print("\n\n".join(parts))
 
 
 def print_citation_json(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
-    """Print references and plug-ins as one JSON object."""
+    """Print references and plug-ins as one JSON object.
+
+    cited: for the BibTeX key of each reference, what it is cited for. packages: versions of plug-ins by name.
+    """
     entries = [
         {"key": key, "type": references()[key].type, **references()[key].fields, "used": why}
         for key, why in cited.items()

@@ -54,13 +54,12 @@ def _arrivals(r: dict[str, Any]) -> list[Line]:
     effective = number(r["effective_sampling_rate"])
     if r["sampling_rate"] is not None:
         effective += f" (θ = {r['sampling_rate']:g})"
-    lines = [("effective sampling rate", effective)]
-    for text, key in (("50%", "arrival_p50_s"), ("90%", "arrival_p90_s"), ("99%", "arrival_p99_s")):
-        lines.append((f"  {text} of submissions taken by", _seconds(r[key])))
-    lines.append(("  all", _seconds(r["arrival_last_s"])))
-    if r["deadline_s"] is not None:
-        lines.append(("  deadline", _seconds(r["deadline_s"])))
-    return lines
+    return [
+        ("effective sampling rate", effective),
+        *((f"  {percent}% of submissions taken by", _seconds(r[f"arrival_p{percent}_s"])) for percent in (50, 90, 99)),
+        ("  all", _seconds(r["arrival_last_s"])),
+        *([] if r["deadline_s"] is None else [("  deadline", _seconds(r["deadline_s"]))]),
+    ]
 
 
 def _load(r: dict[str, Any]) -> list[Line]:
@@ -99,7 +98,11 @@ def _seconds(value: float | None) -> str:
 
 
 def message_lines(rows: Any, verbose: bool) -> list[Line]:
-    """Lines of a run's summary about requests and arrivals; none if no messages were simulated."""
+    """Lines of a run's summary about requests and arrivals; none if no messages were simulated.
+
+    rows: the run's results, a row for each replicate. verbose: whether submissions and arrival times are among the
+    lines.
+    """
     values = means(rows)
     if "completion_time_s" not in values:
         return []

@@ -33,7 +33,7 @@ ODDITIES = {
 
 
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
-    """The row with the largest ε of the learner."""
+    """The row with the largest ε of the learner, as values by column."""
     position = int(rows["epsilon_upper"].astype(float).argmax())
     return {str(column): rows[column].iloc[position] for column in rows}
 
@@ -118,13 +118,13 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
-    """Warn of everything unusual about an overlay. counts: texts by column of `ODDITIES`."""
+    """Warn of everything unusual about an overlay. counts: numbers as texts, by column of `ODDITIES`."""
     for column, text in counts.items():
         warnings.warn(f"network.overlay: {text} {ODDITIES[column]}", stacklevel=2)
 
 
 def more_on_disk(replicates: int) -> str:
-    """A remark on replicates on disk that were not requested; empty if there are none."""
+    """A remark such as " (3 more on disk)" on replicates on disk that were not requested; empty for 0 replicates."""
     return f" ({replicates:,} more on disk)" if replicates else ""
 
 
@@ -133,21 +133,18 @@ def print_conditions(bound: PrivacyBound) -> None:
     say(protects(bound))
     if not promises(bound):
         return
-    for condition in bound.conditions:
-        say(f"- {condition}")
-    if bound.conditional_on:
-        say(EACH_NETWORK)
+    say(*(f"- {condition}" for condition in bound.conditions), *([EACH_NETWORK] if bound.conditional_on else ()))
 
 
 def number(value: float | None) -> str:
-    """A number in four digits; None is "not applicable", and an infinite number "∞"."""
+    """A number in four significant digits; None is "not applicable", and an infinite number "∞"."""
     if value is None:
         return "not applicable"
     return "∞" if math.isinf(value) else f"{value:.4g}"
 
 
 def at_most(value: float | None) -> str:
-    """An upper bound in four digits, never below what it bounds.
+    """An upper bound in four significant digits, rounded up; None is "not applicable".
 
     >>> at_most(0.74211), at_most(0.5), at_most(None)
     ('0.7422', '0.5', 'not applicable')
@@ -156,7 +153,7 @@ def at_most(value: float | None) -> str:
 
 
 def at_least(value: float | None) -> str:
-    """A lower bound in four digits, never above what it bounds.
+    """A lower bound in four significant digits, rounded down; None is "not applicable".
 
     >>> at_least(0.74219), at_least(0.0)
     ('0.7421', '0')

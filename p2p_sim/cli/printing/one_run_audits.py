@@ -28,6 +28,7 @@ def reported(
     """The output of an audit: a table of the attack beside the bound, then the bound's conditions.
 
     Args:
+        title, lines: of the table. record: all results, for JSON, with the entry "passed". bound: that was attacked.
         limit: words for the bound that the attack stays within if the audit passed. excess: a sentence on what the
             attack proves beyond the bound if the audit failed.
     """
@@ -72,15 +73,14 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
 
 def one_run_output(audit: OneRunAudit) -> AuditOutput:
     """The output of an audit in one run: the ε and δ that the attack proves, the certified ones, and the power."""
-    title = f"{audit.scenario}: audit in one run, {audit.bound.observer}"
-    why = f"the {audit.bound.observer}'s attack {excess(audit)}"
-    lines = _one_run_lines(audit)
-    return reported(title, one_run_record(audit), lines, audit.bound, limit="what is certified", excess=why)
+    return reported(
+        f"{audit.scenario}: audit in one run, {audit.bound.observer}", one_run_record(audit), _one_run_lines(audit),
+        audit.bound, limit="what is certified", excess=f"the {audit.bound.observer}'s attack {excess(audit)}",
+    )  # fmt: skip
 
 
 def _one_run_lines(audit: OneRunAudit) -> list[Line]:
     parameters = ", ".join(f"{name} {value:.4g}" for name, value in audit.parameters.items())
-    coins = COINS[audit.scope.target]
     where = f", {audit.engine} engine" if audit.engine else ""
     smallest, clusters = "", []
     if audit.clusters:
@@ -91,7 +91,10 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         clusters = [("clusters", sizes)]
     lines: list[Line] = [
         ("mechanism", f"{audit.mechanism}{where}" + (f"; {parameters}" if parameters else "")),
-        ("targets", f"{audit.targets:,d} of {audit.users:,d} users, {coins}; error {audit.error:g}"),
+        (
+            "targets",
+            f"{audit.targets:,d} of {audit.users:,d} users, {COINS[audit.scope.target]}; error {audit.error:g}",
+        ),
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
@@ -110,8 +113,8 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
     ]
     if audit.declared:
         # the probability that each statistic is at least as far from 0, if submissions follow the declared law
-        limit = audit.error / len(audit.declared)
-        lines.append(("declared law of submissions: probability at most", f"refused below {limit:.2g}"))
+        limit = f"refused below {audit.error / len(audit.declared):.2g}"
+        lines.append(("declared law of submissions: probability at most", limit))
         lines += [(f"  {check.name}", f"{check.probability:.2g}") for check in audit.declared]
     if audit.flip_prob_refused is not None:
         lines.append(("  refuses the curve of every α from", f"{math.ceil(audit.flip_prob_refused * 1e4) / 1e4:.4f}"))
@@ -128,8 +131,10 @@ def draw_one_run(audit: object, path: Path) -> None:
 
     if not isinstance(audit, OneRunAudit):
         raise InputError("--figure: drawn only for an audit in one run, of clusters above 30 users")
-    curves = {"certified, from the δ that was tested": audit.law.tradeoff(TYPE_ONE)} | audit.curves
-    plot_attacked(curves, TYPE_ONE, audit.drawn, f"{audit.scenario}: tests of one user's {audit.scope.target}", path)
+    plot_attacked(
+        {"certified, from the δ that was tested": audit.law.tradeoff(TYPE_ONE)} | audit.curves, TYPE_ONE, audit.drawn,
+        f"{audit.scenario}: tests of one user's {audit.scope.target}", path,
+    )  # fmt: skip
 
 
 def learned_lines(audit: OneRunAudit) -> list[Line]:
@@ -192,10 +197,10 @@ def model_output(audit: ModelAudit) -> AuditOutput:
             f"proves ε >= {at_least(audit.epsilon_attacked)} at δ = {audit.bound.delta:g}, above the certified "
             f"{at_most(audit.bound.epsilon_upper)} (error {audit.error:g})"
         )
-    title = f"{audit.scenario}: audit of the model, {audit.bound.observer}"
-    why = f"the {audit.bound.observer}'s attack {proved}"
-    lines = _model_lines(audit)
-    return reported(title, _model_record(audit), lines, audit.bound, limit="what is certified", excess=why)
+    return reported(
+        f"{audit.scenario}: audit of the model, {audit.bound.observer}", _model_record(audit), _model_lines(audit),
+        audit.bound, limit="what is certified", excess=f"the {audit.bound.observer}'s attack {proved}",
+    )  # fmt: skip
 
 
 def _model_record(audit: ModelAudit) -> dict[str, Any]:
@@ -241,5 +246,5 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
 
 
 def _share(power: float) -> str:
-    """A probability as text with two digits, rounded down, never 1."""
+    """A probability as text with two digits, rounded down and at most 0.99, or "above 0.99" from 0.9999 on."""
     return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"

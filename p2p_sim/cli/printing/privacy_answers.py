@@ -39,8 +39,9 @@ def privacy_output(question: Question, answer: Answer) -> Output:
         "epsilon_paper_lemma9": answer.lemma9.epsilon,
         "advantage_uniform": answer.advantage,
     }
-    table = two_columns(None, answer_lines(question, answer))
-    return Output(record, [table, gain(question, answer.advantage), answer.bound])
+    return Output(
+        record, [two_columns(None, answer_lines(question, answer)), gain(question, answer.advantage), answer.bound]
+    )
 
 
 def calibration_output(calibration: Calibration) -> Output:
@@ -86,7 +87,10 @@ def neighbours_output(neighbours: EnoughNeighbours) -> Output:
 
 
 def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
-    """Print where a certificate is, and the command that proves it again."""
+    """Print where a certificate is and, unless `quiet`, the command that proves it again.
+
+    path: of the certificate. verifier: the file of the program that proves it.
+    """
     print(path)
     if not quiet:
         say(f"It is proved. To prove it again without p2p-sim: python {verifier} {path}")

@@ -98,8 +98,7 @@ def print_summary(
         _print_advice(finished.rows, rival)
         if not verbose:
             say("--verbose shows more: how ε was computed, the papers' bounds, and what happened on the network.")
-    for name in (ROWS, TABLE, MANIFEST, FIGURE):
-        print(finished.directory / name)
+    print(*(finished.directory / name for name in (ROWS, TABLE, MANIFEST, FIGURE)), sep="\n")
     for path, lines in written:
         print(path if quiet else f"{path} ({count(lines, 'line')})")
 
@@ -141,7 +140,7 @@ def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line],
 
 
 def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
-    """Print a heading, lines of figures with labels of a common width, and sentences that explain the figures."""
+    """Print a heading, lines of figures with labels in a column of some width, and sentences that explain them."""
     print()
     say(heading)
     show(two_columns(None, lines, label_width=width))
@@ -172,12 +171,11 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
         ("users", span(rows["num_users"])),
         ("clusters of users", f"{span(rows['num_clusters'])}; the smallest has {count(smallest, 'user')}"),
     ]
-    shortfall = scenario.clusters.shortfall(int(rows["num_clusters"].min()))
-    if shortfall:
+    if shortfall := scenario.clusters.shortfall(int(rows["num_clusters"].min())):
         lines.append(("  why fewer than requested", shortfall))
     if verbose:
-        phi = means(rows)["heterogeneity"]
-        lines.append(("  heterogeneity φ", f"{phi.value:.4g} ({first['heterogeneity_basis']})"))
+        phi = means(rows)["heterogeneity"].value
+        lines.append(("  heterogeneity φ", f"{phi:.4g} ({first['heterogeneity_basis']})"))
     lines.append(("mechanism", str(first["mechanism_kind"])))
     columns = [column for column in scenario.mechanism.columns if rows[column.name].notna().all()]
     lines += [(f"  {column}", span(rows[column.name])) for column in columns]
@@ -202,7 +200,11 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
 
 
 def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
-    """Lines with ε of each observer, and with what the observer sees."""
+    """Lines with ε of each observer, and with what the observer sees.
+
+    rows: a run's results, a row for each replicate. verbose: also ε that matters less, such as that of a sample of
+    users.
+    """
     first, worst = rows.iloc[0], worst_epsilons(rows)
     at = f"at δ = {first['delta']:g}"
     lines = [("what is protected", PROTECTED[first["adjacency"]])]
@@ -230,7 +232,7 @@ def _finite(value: float | None) -> float:
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
     """Lines with ε on a simulated network: of some users alone, and of observers who see more than the learner.
 
-    worst: the largest ε of each kind. at: words that name δ.
+    worst: the largest ε over all replicates, by column; None where there is none. at: words that name δ.
     """
     if worst["epsilon_others_upper"] is None:
         return []
@@ -270,8 +272,7 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
         ("  no smaller ε holds than", at_least(worst["epsilon_lower"])),
     ]
     for name, text in PRINTED:
-        fails = terms.get(name, {}).get("not_applicable")
-        if fails is not None:
+        if (fails := terms.get(name, {}).get("not_applicable")) is not None:
             lines.append((text, f"not applicable: {fails['text']}"))
         elif worst[name] is not None:
             lines.append((text, at_most(worst[name])))
@@ -279,7 +280,7 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
 
 
 def meaning(rows: Any) -> str:
-    """A sentence that explains the learner's ε by probabilities."""
+    """A sentence that explains the learner's ε by probabilities. rows: a run's results, a row for each replicate."""
     first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
     protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
     if math.isinf(learner):
@@ -293,7 +294,10 @@ def meaning(rows: Any) -> str:
 
 
 def reservations(rows: Any, verbose: bool = True) -> list[str]:
-    """Sentences on what the learner's ε does not cover or presupposes, and on what can be guessed."""
+    """Sentences on what the learner's ε does not cover or presupposes, and on what can be guessed.
+
+    rows: a run's results, a row for each replicate. verbose: whether to explain what is known before a guess.
+    """
     first = rows.iloc[0]
     # who else sees something, or must be trusted
     if first["mechanism_kind"] == "label_exchange":
@@ -333,11 +337,10 @@ def _organisations(rows: Any) -> list[Line]:
 
 def print_json(scenario: Scenario, finished: SweepResult) -> None:
     """Print one JSON object of a run's results; an infinite ε is the string "inf"."""
-    columns = [column.name for column in scenario.mechanism.columns]
     print_object({
         "name": scenario.name,
         "directory": str(finished.directory),
-        **summarise(finished.rows, columns),
+        **summarise(finished.rows, [column.name for column in scenario.mechanism.columns]),
         "more_on_disk": finished.more,
         "statements": finished.terms,
     })  # fmt: skip

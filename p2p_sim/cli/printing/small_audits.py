@@ -63,10 +63,10 @@ def _exchange(audit: Audit, why: str) -> AuditOutput:
     proved = [] if r.passed else [_proved(audit)]
     if audit.learned is not None and not audit.learned.passed:
         proved.append("what is learnt from all submissions and their times " + excess(audit.learned))
-    title, lines = f"{audit.scenario}: audit, {who}", _exchange_lines(audit, why)
     return reported(
-        title, _exchange_record(audit, bound), lines, bound, limit="the exact bound", excess="; and ".join(proved)
-    )
+        f"{audit.scenario}: audit, {who}", _exchange_record(audit, bound), _exchange_lines(audit, why), bound,
+        limit="the exact bound", excess="; and ".join(proved),
+    )  # fmt: skip
 
 
 def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
@@ -125,10 +125,9 @@ def _exchange_lines(audit: Audit, why: str) -> list[Line]:
 
 
 def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
-    conditions = (*REALISED_CONDITIONS, INDEPENDENT_FETCHES)
     bound = PrivacyBound(
-        0.0, audit.epsilon, audit.delta_certified, "learner",
-        adjacency="label", basis=REALISED_BASIS, conditions=conditions, conditional_on=REALISED,
+        0.0, audit.epsilon, audit.delta_certified, "learner", adjacency="label", basis=REALISED_BASIS,
+        conditions=(*REALISED_CONDITIONS, INDEPENDENT_FETCHES), conditional_on=REALISED,
     )  # fmt: skip
     # the record's ε is the one at which δ is tested, since only δ is
     fields = asdict(audit) | {"passed": audit.passed, **_statement_record(bound)}
@@ -147,8 +146,10 @@ def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
         f"the learner's attack proves δ >= {at_least(audit.delta_lower_confidence)} at ε = {audit.epsilon:.4g}, above "
         f"the certified {at_most(audit.delta_certified)} (error {audit.error:g})"
     )
-    title = f"{audit.scenario}: audit, learner, realised networks"
-    return reported(title, record, lines, bound, limit="the certified bound", excess=proved)
+    return reported(
+        f"{audit.scenario}: audit, learner, realised networks", record, lines, bound,
+        limit="the certified bound", excess=proved,
+    )  # fmt: skip
 
 
 def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
@@ -181,18 +182,20 @@ def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
         f"the learner's attack proves ε >= {at_least(audit.epsilon_lower_confidence)}, above the upper bound "
         f"{at_most(audit.epsilon_true)} (error {audit.error:g})"
     )
-    title = f"{audit.scenario}: audit, learner, curator"
-    return reported(title, record | fields, lines, bound, limit="the upper bound", excess=proved)
+    return reported(
+        f"{audit.scenario}: audit, learner, curator", record | fields, lines, bound,
+        limit="the upper bound", excess=proved,
+    )  # fmt: skip
 
 
 def _proved(audit: Audit) -> str:
     """A sentence on an attack that proves more than the bound allows: about δ at one ε, or else about ε at one δ."""
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
-        claim = f"δ >= {at_least(r.delta_lower_confidence)} at ε = {r.epsilon:.4g}"
-        exact = at_most(r.delta_exact.upper)
+        claim, exact = f"δ >= {at_least(r.delta_lower_confidence)} at ε = {r.epsilon:.4g}", r.delta_exact.upper
     else:
-        claim = f"ε >= {at_least(r.epsilon_lower_confidence)} at δ = {r.delta:g}"
-        exact = at_most(r.epsilon_exact.upper)
-    proved = f"the {r.observer}'s attack proves {claim}, above the exact {exact}"
-    return f"{proved} (error {r.error:g}), more than the bound allows"
+        claim, exact = f"ε >= {at_least(r.epsilon_lower_confidence)} at δ = {r.delta:g}", r.epsilon_exact.upper
+    return (
+        f"the {r.observer}'s attack proves {claim}, above the exact {at_most(exact)} (error {r.error:g}), more than "
+        "the bound allows"
+    )

@@ -17,6 +17,7 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
 
     Args:
         held: points and replicates on disk; those that the sweep does not ask for are counted apart.
+        directory: of the results.
     """
     total = plan.size * plan.replicates
     present = sum(plan.asks_for(point, replicate) for point, replicate in held)
@@ -30,15 +31,16 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
         lines.append((" with ".join(axis.names), text))
     on_disk = f"of which {present:,} are on disk{more_on_disk(len(held) - present)}"
     lines.append(("replicates", f"{plan.replicates:,} of each point: {total:,}, {on_disk}"))
-    title = f"{plan.name}: a sweep of {count(plan.size, 'point')}"
-    show(two_columns(title, [*lines, ("results", directory)]), stderr=True)
+    lines.append(("results", directory))
+    show(two_columns(f"{plan.name}: a sweep of {count(plan.size, 'point')}", lines), stderr=True)
 
 
 @contextmanager
 def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
     """Show progress as a bar on a terminal, else as lines now and then; yields the function that takes reports.
 
-    The first line with a remaining time is printed at once.
+    The first line with a remaining time is printed at once. name: of the sweep. total: its number of replicates. quiet:
+    show nothing.
     """
     with progress_shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
         begun = False
@@ -84,10 +86,7 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
             "accurate than always saying the majority class (column majority_error_rate)",
             file=sys.stderr,
         )
-    for name in (ROWS, TABLE, MANIFEST):
-        print(directory / name)
-    for figure in figures:
-        print(figure)
+    print(*(directory / name for name in (ROWS, TABLE, MANIFEST)), *figures, sep="\n")
     if not quiet:
         print(f"next: p2p-sim plot {directory}   p2p-sim report {directory}")
 
@@ -97,7 +96,7 @@ def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -
     points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
     # the conditions are on disk beside the rows; a row of an old directory may lack them
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")
-    record = {
+    print_object({
         "name": plan.name,
         "directory": str(result.directory),
         "points": points,
@@ -109,5 +108,4 @@ def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -
         **{name: str(worst[name]) for name in ("observer", "adjacency", "basis")},
         **{name: float(worst[name]) for name in ("delta", "epsilon_lower", "epsilon_upper")},
         **({} if bound is None else whole(bound)),
-    }
-    print_object(record)
+    })  # fmt: skip

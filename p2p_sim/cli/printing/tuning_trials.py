@@ -65,13 +65,16 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
-    """Lines with parameters such as α and θ in the fresh replicates; each replicate may calibrate them anew."""
+    """Lines with parameters such as α and θ in the fresh replicates; each replicate may calibrate them anew.
+
+    fresh: rows of the replicates. columns: of the parameters; one that some replicate lacks is left out.
+    """
     lines = []
     for column in columns:
         values = pd.Series([row[column.name] for row in fresh])
         if values.notna().all():
-            varies = values.nunique() > 1
-            lines.append((str(column), f"{span(values.astype(float))}{', by the clusters of each replicate' * varies}"))
+            varies = ", by the clusters of each replicate" * (values.nunique() > 1)
+            lines.append((str(column), span(values.astype(float)) + varies))
     return lines
 
 

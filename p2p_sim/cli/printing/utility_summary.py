@@ -7,7 +7,10 @@ from p2p_sim.measures import ERROR, LOSS, Mean, excess_error, group_means, group
 
 
 def useful(rows: Any) -> list[Line]:
-    """Lines with accuracy and risk, also without privacy or features, adversaries' damage, and each group's loss."""
+    """Lines with accuracy and risk, also without privacy or features, adversaries' damage, and each group's loss.
+
+    rows: a run's results, a row for each replicate.
+    """
     # what adversaries add to the learner's loss
     damage = _measured_lines(
         means(rows),
@@ -37,7 +40,10 @@ def _utility(rows: Any) -> list[Line]:
 
 
 def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
-    """Lines with the excess risk, if it is known, of the learner, the learner without privacy, and a constant."""
+    """Lines with the excess risk, if it is known, of the learner, the learner without privacy, and a constant.
+
+    values: means by column. heading: the text of the first line.
+    """
     return _measured_lines(
         values,
         ("excess_risk", heading),
@@ -47,12 +53,15 @@ def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
 
 
 def _measured_lines(values: dict[str, Mean], *texts: tuple[str, str]) -> list[Line]:
-    """A line for each column that has a mean, with its text."""
+    """A line for each pair (column, text) whose column has a mean in `values`: the text, and the mean."""
     return [(text, str(values[column])) for column, text in texts if column in values]
 
 
 def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
-    """Lines with squared error and excess risk, if labels are numbers."""
+    """Lines with squared error and excess risk, for labels that are numbers.
+
+    values: means by column. exact: whether the law of labels is known.
+    """
     lines = _measured_lines(
         values,
         ("squared_error", "squared error, exact" if exact else "squared error on rows held out"),
@@ -75,6 +84,7 @@ def _density(values: dict[str, Mean]) -> list[Line]:
 
 
 def _accuracy(errors: Any) -> str:
+    """The mean accuracy with its 95% interval, as text. errors: the error rate in each replicate."""
     mean = mean_interval(1.0 - errors.astype(float))
     return str(mean if mean.replicates < 2 else mean.within(0.0, 1.0))
 
@@ -92,7 +102,10 @@ def _groups(rows: Any) -> list[Line]:
 
 
 def measured(rows: Any) -> list[str]:
-    """Sentences on how the figures of the summary's last group were measured, and on the number of replicates."""
+    """Sentences on how the figures of the summary's last group were measured, and on the number of replicates.
+
+    rows: a run's results, a row for each replicate.
+    """
     values, replicates = means(rows), len(rows)
     sentences = []
     if rows["error_rate"].notna().all() and "squared_error" not in values:
