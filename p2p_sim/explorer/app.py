@@ -62,8 +62,9 @@ class Explorer:
     def __init__(self, directories: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:
         self._directories, self._lanes = directories, lanes
         self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
-        loader = FileSystemLoader(HERE / "templates")
-        self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        )
         self._files = {path.name: path for path in (*(HERE / "static").iterdir(), *CHART.glob("chart.*"))}
 
     @cached_property
@@ -104,9 +105,16 @@ class Explorer:
 
     def _page(self, name: str) -> Answer:
         async def page(request: Request) -> Response:
-            prefix = request.scope["explorer_prefix"]
-            content = {"prefix": prefix, "pages": PAGES, "page": name, "heading": PAGES[name], "version": version()}
-            return HTMLResponse(self._templates.get_template(f"{name or 'private'}.html").render(content))
+            template = self._templates.get_template(f"{name or 'private'}.html")
+            return HTMLResponse(
+                template.render(
+                    prefix=request.scope["explorer_prefix"],
+                    pages=PAGES,
+                    page=name,
+                    heading=PAGES[name],
+                    version=version(),
+                )
+            )
 
         return page
 
@@ -137,8 +145,8 @@ class Explorer:
         """The results and columns that a request asks to see, for pages about results and for downloads."""
         from p2p_sim.explorer.results_page import Worth
 
-        directories = self._directories.of(*request.query_params.getlist("results"))
-        return Worth(directories, request.query_params, self._runs.results)
+        fields = request.query_params
+        return Worth(self._directories.of(*fields.getlist("results")), fields, self._runs.results)
 
     def _worth(self, request: Request) -> dict[str, Any]:
         choice = self._choice(request)

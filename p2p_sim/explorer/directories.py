@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from p2p_sim import report, results  # their modules that load pandas are imported when a directory is read
 from p2p_sim.base import InputError, no_directory
 from p2p_sim.base.shipped_files import PACKAGE
-from p2p_sim.results import LOCK
 
 Standing = Literal["running", "finished", "incomplete", "damaged"]
 DEEPEST = 4
@@ -50,8 +50,6 @@ class _DirectoryReader:
         Args:
             root: a directory at or above `path`, without links in its own path. depth: levels from `root` to `path`.
         """
-        from p2p_sim.results import MANIFEST
-
         try:
             if not path.resolve().is_relative_to(root):
                 return
@@ -59,7 +57,7 @@ class _DirectoryReader:
         except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself, in Python below 3.13
             yield _damaged(path, f"cannot be read ({getattr(error, 'strerror', None) or error})")
             return
-        if path / MANIFEST in entries:
+        if path / results.MANIFEST in entries:
             line = _or_damaged(path, lambda: self._state(path, root, entries))
             if line is not None:
                 yield line
@@ -77,8 +75,6 @@ class _DirectoryReader:
         Raises:
             Exception: the directory is damaged.
         """
-        from p2p_sim.results import described, read_manifest
-
         for entry in entries:
             if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
                 return None
@@ -88,11 +84,11 @@ class _DirectoryReader:
         before, listed = self._read.get(path, ((), None))
         if listed is not None and before == stamp and not is_running(path):
             return listed
-        manifest = read_manifest(path)
+        manifest = results.read_manifest(path)
         if manifest and not {"scenario", "identity"} & manifest.keys():
             return None
         # raises where a key has the wrong type, or a text cannot be written as UTF-8
-        described(path, manifest)
+        results.described(path, manifest)
         json.dumps(manifest, ensure_ascii=False).encode()
         if is_running(path):
             return Listed(path, "running", "running")
@@ -107,9 +103,7 @@ def _check_files(path: Path) -> None:
     Raises:
         InputError: a file is something else.
     """
-    from p2p_sim.results import FAILURES, MANIFEST, ROWS, STATEMENTS, TABLE
-
-    for name in (MANIFEST, ROWS, TABLE, FAILURES, STATEMENTS):
+    for name in (results.MANIFEST, results.ROWS, results.TABLE, results.FAILURES, results.STATEMENTS):
         file = path / name
         if os.path.lexists(file) and not file.is_file():
             raise InputError(f"{name}: is {'a link to itself' if _leads_to_itself(file) else 'not a file'}")
@@ -144,7 +138,7 @@ def is_running(path: Path) -> bool:
     Trying the directory's lock instead could stop a new run.
     """
     try:
-        inode = (path / LOCK).stat().st_ino
+        inode = (path / results.LOCK).stat().st_ino
         held = Path("/proc/locks").read_text(encoding="ascii")
     except OSError:
         return False
@@ -157,19 +151,16 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
     Raises:
         Exception: the directory is damaged.
     """
-    from p2p_sim.report import read_failures
-    from p2p_sim.results import ROWS, TABLE, check_cells, read_results
-
-    failed, written = len(read_failures(path)), 0
-    rows = path / ROWS
+    failed, written = len(report.read_failures(path)), 0
+    rows = path / results.ROWS
     # lines of a large file are counted, and read only when somebody chooses the directory
     if rows.exists() and rows.stat().st_size > LARGEST_READ:
         with rows.open("rb") as file:
             written = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
     elif rows.exists():
-        written = check_cells(path, swept_keys(manifest))
-    elif (path / TABLE).exists():
-        written = len(read_results(path).rows)
+        written = results.check_cells(path, swept_keys(manifest))
+    elif (path / results.TABLE).exists():
+        written = len(results.read_results(path).rows)
     promised = promised_rows(manifest).total
     if written + failed < promised:
         return Listed(path, "incomplete", f"incomplete: {written:,} of {promised:,} rows")
@@ -183,8 +174,8 @@ def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
     except InputError as error:
         return _damaged(path, str(error).replace(str(InputError(f"{path}/")), ""))
     except UnicodeEncodeError as error:  # a lone surrogate
-        half = ascii(error.object[error.start])[1:-1]
-        return _damaged(path, f"contains a lone surrogate, {half}, which cannot be written as UTF-8")
+        surrogate = ascii(error.object[error.start])[1:-1]
+        return _damaged(path, f"contains a lone surrogate, {surrogate}, which cannot be written as UTF-8")
     except Exception as error:  # a damaged file may cause any error
         return _damaged(path, f"{type(error).__name__}: {error}")
 
@@ -202,7 +193,7 @@ def _leads_to_itself(path: Path) -> bool:
 
 
 def _stamp(entries: list[Path]) -> Stamp:
-    stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries if entry.name != LOCK]
+    stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries if entry.name != results.LOCK]
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in stats)
 
 
@@ -309,7 +300,6 @@ def _has_epsilon(path: Path) -> bool:
     for table in filter(Path.is_file, path.glob("*.csv")):
         with table.open(encoding="utf-8", errors="replace", newline="") as file:
             columns = next(csv.reader([file.readline()]), [])
-        measured = [name for name in columns if f"{name}_low" in columns and name != "epsilon_upper"]
-        if "epsilon_upper" in columns and measured:
+        if "epsilon_upper" in columns and any(f"{name}_low" in columns for name in columns if name != "epsilon_upper"):
             return True
     return False

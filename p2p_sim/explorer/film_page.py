@@ -1,7 +1,7 @@
 """The page that plays an exchange: its fields, its faults, and its film."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from p2p_sim.base import InputError, check_either, find_scenario, parse_override, parsed, read_toml, set_key, shipped
@@ -9,7 +9,7 @@ from p2p_sim.film import film_html
 from p2p_sim.replicate import observe
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps import is_here
-from p2p_sim.sweeps.catalogue import catalogue
+from p2p_sim.sweeps.catalogue import catalogue, keys_within
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 """Largest number of characters of a scenario from a browser, of changed keys, and of users of a population."""
@@ -117,18 +117,9 @@ def _changes(text: str) -> list[tuple[str, Any]]:
 
 def _check_no_file(tree: Mapping[str, Any]) -> None:
     """Raise an error if a tree of keys names files, since a browser must not make this machine read any."""
-    for key in _keys(tree):
+    for key, _ in keys_within(tree):
         if key in ("path", "file", "files"):
             raise InputError(f"{key}: a scenario from a browser names no files; p2p-sim network takes one that does")
-
-
-def _keys(node: object) -> Iterator[str]:
-    """Yield all keys of a tree of mappings and lists."""
-    if isinstance(node, Mapping):
-        yield from map(str, node)
-        node = list(node.values())
-    for part in node if isinstance(node, list) else ():
-        yield from _keys(part)
 
 
 RETRIES = ("never", "same_peer", "redraw")
@@ -192,14 +183,10 @@ def _number(text: str, label: str, allowed: str, fits: Callable[[float], bool], 
     """The number in a field, or None if it is empty or wrong; a wrong field adds a message to `wrong`."""
     if not text:
         return None
-    excerpt = text[:20]
     try:
-        value = float(text)
+        if fits(value := float(text)):
+            return value
     except ValueError:
-        point = "; use a point" if text.replace(",", "", 1).isdecimal() and "," in text else ""
-        wrong.append(f"{label}: {excerpt} must be a number{point}")
-        return None
-    if not fits(value):
-        wrong.append(f"{label}: {excerpt} must be {allowed}")
-        return None
-    return value
+        allowed = "a number" + "; use a point" * ("," in text and text.replace(",", "", 1).isdecimal())
+    wrong.append(f"{label}: {text[:20]} must be {allowed}")
+    return None

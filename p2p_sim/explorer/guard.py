@@ -66,8 +66,13 @@ class Guard:
         elif self._answering >= MOST_AT_ONCE:
             await _ending("too many requests at once\n", 503)(scope, receive, send)
         else:
-            prefix = "/" + self._token.decode()
-            inner = {**scope, "path": rest, "raw_path": rest.encode(), "root_path": "", "explorer_prefix": prefix}
+            inner = {
+                **scope,
+                "path": rest,
+                "raw_path": rest.encode(),
+                "root_path": "",
+                "explorer_prefix": "/" + self._token.decode(),
+            }
             self._answering += 1
             try:
                 await self._inner(inner, receive, _adding(send))

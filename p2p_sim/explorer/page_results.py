@@ -36,8 +36,9 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     if not directories:
         raise InputError("results: choose at least one results directory")
     if len(directories) > MOST_PLACES:
-        many = f"{len(directories):,} directories are chosen"
-        raise InputError(f"results: {many}, at most {MOST_PLACES} are shown at a time")
+        raise InputError(
+            f"results: {len(directories):,} directories are chosen, at most {MOST_PLACES} are shown at a time"
+        )
     read = [read_at(directory) for directory in directories]
     if len(read) == 1:
         return read[0]
@@ -52,8 +53,8 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
         if cells.dtype == object and not cells.map(lambda cell: isinstance(cell, str)).all():
             cells = pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)
         rows[key] = cells
-    named = ", ".join(directory.name for directory in directories[:MOST_NAMED])
-    name = named if len(directories) <= MOST_NAMED else f"{len(directories)} runs"
+    few = len(directories) <= MOST_NAMED
+    name = ", ".join(directory.name for directory in directories) if few else f"{len(directories)} runs"
     return replace(read[0], name=name, rows=rows, axes=((RESULTS,), *axes), plots=())
 
 

@@ -174,7 +174,8 @@ def command(question: Question, delta: float | None, epsilon: float | None) -> s
 
 
 def _command(name: str, options: Options) -> str:
-    words = [f"--{option} {shlex.quote(str(value))}" for option, value in options if value is not None]
+    """The command `p2p-sim NAME` with options."""
+    words = (f"--{option} {shlex.quote(str(value))}" for option, value in options if value is not None)
     return " ".join(["p2p-sim", name, *words])
 
 

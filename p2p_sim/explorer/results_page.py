@@ -18,7 +18,6 @@ from p2p_sim.explorer.page_results import RESULTS, Reading, gathered, shown_cell
 from p2p_sim.figures import (
     MOST_FACETS,
     MOST_SERIES,
-    REFERENCES,
     View,
     caption,
     drawable,
@@ -26,6 +25,8 @@ from p2p_sim.figures import (
     long,
     pairs,
     plot_lines,
+    reference_of,
+    reference_text,
     replicates_text,
     series,
     short,
@@ -175,13 +176,13 @@ class Worth:
             for _, row in table.iterrows() if np.isfinite(row[heat])
         ]  # fmt: skip
         title, note = titles(self.results, table, f"{short(heat)} over {short(full.x)} and {short(full.y)}")
-        remarks = [note, replicates_text(table), "ε is the worst over replicates" if is_privacy(heat) else ""]
+        worst = "ε is the worst over replicates" if is_privacy(heat) else ""
         return {
             "title": title,
             "x": {**self._axis(full.x), "names": list(map(value, columns))},
             "y": {**self._axis(full.y), "names": list(map(value, rows))},
             "group": [], "panels": [""], "lines": [], "levels": [],
-            "caption": "; ".join(filter(None, remarks)),
+            "caption": "; ".join(filter(None, [note, replicates_text(table), worst])),
             "heat": {"column": heat, "label": long(heat, table), "log": wants_log(table[heat], None), "cells": cells},
         }  # fmt: skip
 
@@ -213,12 +214,10 @@ class Worth:
 
     def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
         """The points of a line, in the order of x, with the texts that the browser shows of each."""
-        view = self.view
-        ends = [view.y + LOW, view.y + HIGH]
-        drawn = []
+        view, drawn = self.view, []
         for _, row in part.iterrows():
             # an ε has no interval, and a mean of a single replicate none that is finite
-            interval = [float(row.get(end, np.nan)) for end in ends]
+            interval = [float(row.get(view.y + end, np.nan)) for end in (LOW, HIGH)]
             low, high = interval if np.isfinite(interval).all() else (None, None)
             drawn.append({
                 "panel": self._facets.index(row[view.facet]) if view.facet else 0,
@@ -238,21 +237,18 @@ class Worth:
     def _point_text(self, row: pd.Series) -> str:
         """A point in words."""
         keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
-        rest = [name for name in dict.fromkeys(self._measured) if name not in keys]
+        rest = dict.fromkeys(name for name in self._measured if name not in keys)
         measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
         """The learner without privacy as a level with its interval, if it is one number for all points."""
-        column = REFERENCES.get(self.view.y)
-        if column is None or column not in drawn or not len(drawn) or not np.isfinite(drawn[column]).all():
+        reference = reference_of(drawn, self.view)
+        if reference is None or reference.level is None:
             return []
-        if np.ptp(drawn[column]) > 1e-9 * abs(drawn[column]).max():
-            return []
-        first = drawn.iloc[0]
-        ends = [float(first[column + end]) for end in (LOW, HIGH)]
-        level = [None, float(first[column]), *(ends if np.isfinite(ends[0]) else (None, None))]
-        return [{"label": "the same learner without privacy", "dash": "7 5", "pieces": [{"points": [level]}]}]
+        mean, low, high = (float(reference.level[reference.column + end]) for end in ("", LOW, HIGH))
+        level = [None, mean, *((low, high) if np.isfinite(low) else (None, None))]
+        return [{"label": reference_text(self.view.y), "dash": "7 5", "pieces": [{"points": [level]}]}]
 
     def point(self, key: str) -> dict[str, Any]:
         """One point: its figures and its scenario.
@@ -267,14 +263,13 @@ class Worth:
         swept = [key for key in self.results.keys if key in row]
         rest = [name for name in (*SHOWN, *self._measured) if name in row and name not in swept]
         columns = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
-        lines = [(short(name), self._figure(row, name)) for name in columns]
-        directory = self.directories[0]
-        if len(self.directories) > 1:
-            directory = next(each for each in self.directories if key.startswith(each.key + ":"))
+        lines = [(short(name), self._cell_text(row, name)) for name in columns]
+        # of several directories, the one whose key begins the point's name
+        directory = next((each for each in self.directories if key.startswith(each.key + ":")), self.directories[0])
         return {"name": self._point_text(row), "lines": lines, "scenario": scenario_of(directory, row)}
 
-    def _figure(self, row: pd.Series, name: str) -> str:
-        """A cell with its interval, if it has one."""
+    def _cell_text(self, row: pd.Series, name: str) -> str:
+        """The cell of a row in the column `name` as text, with the mean's interval if it has one."""
         text = shown_cell(name, row[name])
         if name + LOW in row and np.isfinite(row[name + LOW]):
             text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
@@ -291,7 +286,7 @@ class Worth:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"figure.{format_}"
             if self._request.heat:
-                draw(self._request, self.results, self.table, path)
+                draw(filled(self._request, self.results, self.table), self.results, self.table, path)
             else:
                 title, note = titles(self.results, self.table, f"{short(self.view.y)} against {short(self.view.x)}")
                 plot_lines(self.table, self.view, title, note, path)

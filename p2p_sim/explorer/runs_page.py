@@ -236,13 +236,11 @@ def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
 
 def _varying(settings: Iterable[Mapping[str, Cell]]) -> list[str]:
     """Keys that differ among the runs, in order of appearance, without those in `TAKEN`; at most `MOST_KEYS`."""
-    first: dict[str, Cell] = {}
-    varying: dict[str, None] = {}
+    cells: dict[str, set[Cell]] = {}
     for each in settings:
         for key, cell in each.items():
-            if first.setdefault(key, cell) != cell and key not in TAKEN:
-                varying[key] = None
-    return [key for key in first if key in varying][:MOST_KEYS]
+            cells.setdefault(key, set()).add(cell)
+    return [key for key, several in cells.items() if len(several) > 1 and key not in TAKEN][:MOST_KEYS]
 
 
 def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:

@@ -128,12 +128,14 @@ def plot_epsilon(
                 )  # fmt: skip
         alone = f"noisy label alone: ε₀ = {bound_text(epsilon_local, up=True)}"
         axes.axhline(top, color=GREY, linestyle="--", label=alone)
-        axes.set_ylim(-0.03 * top, 1.06 * top)
         if math.isinf(epsilon_local):
             axes.set_yticks([0.0, top], ["0", "∞"])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel(f"clusters by size, {sizes.min():,} to {sizes.max():,} users")
-        axes.set(ylabel="certified ε of a user's own label", title=f"Whose label is how private\n{statement}")
+        axes.set(
+            xlabel=f"clusters by size, {sizes.min():,} to {sizes.max():,} users",
+            ylim=(-0.03 * top, 1.06 * top), ylabel="certified ε of a user's own label",
+            title=f"Whose label is how private\n{statement}",
+        )  # fmt: skip
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
 
 

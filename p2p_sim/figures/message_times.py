@@ -85,8 +85,8 @@ def plot_coverage(
         _stairs(axes, answered_s, end, "answered: all users", color=COLOURS[0], linestyle="--", linewidth=1.5)
         _stairs(axes, submitted_s, end, "submission taken: all users", color=COLOURS[1], linewidth=1.8)
         if sampling_rate is not None:
-            label = f"sampling rate θ = {sampling_rate:g}"
-            axes.axhline(sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=label)
+            text = f"sampling rate θ = {sampling_rate:g}"
+            axes.axhline(sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=text)
         for share, marker in zip(QUANTILES if came.size else (), MARKERS, strict=False):
             by = float(np.quantile(came, share))
             axes.plot(
@@ -121,11 +121,13 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
             )  # fmt: skip
             axes.axvline(values.mean(), color=COLOURS[index], linestyle=":", linewidth=1.0)
             axes.plot([counts[-1]], [share[-1]], marker="*", markersize=12, color=COLOURS[index], linestyle="none")
-        axes.set(yscale="log", ylim=(None, 1.5), ylabel="share of users with at least k (log scale)")
+        axes.set(
+            xlabel="number of messages, k" + " (log scale)" * heavy,
+            yscale="log", ylim=(None, 1.5), ylabel="share of users with at least k (log scale)",
+            title="Load of the users (dotted: mean; star: the busiest)",
+        )  # fmt: skip
         powers_of_ten(axes.yaxis)
         _whole_numbers(axes, heavy)
-        axes.set_xlabel("number of messages, k" + " (log scale)" * heavy)
-        axes.set_title("Load of the users (dotted: mean; star: the busiest)")
         _legend(axes)
 
 
@@ -162,19 +164,17 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
                 alpha=max(0.15, (MOST_INTERVALS / sizes.size) ** 0.5),
                 label="one cluster (too many to draw their exact 95% intervals)",
             )  # fmt: skip
-        text = f"sampling rate θ = {sampling_rate:g}"
-        axes.axhline(sampling_rate, color=GREY, linestyle="--", label=text)
-        text = f"effective rate of all users, {whole:.4g}: {missed_whole} miss it"
-        text = f"{text}; {of_whole} expected if all clusters have it"
+        axes.axhline(sampling_rate, color=GREY, linestyle="--", label=f"sampling rate θ = {sampling_rate:g}")
+        misses = f"{missed_whole} miss it; {of_whole} expected if all clusters have it"
+        text = f"effective rate of all users, {whole:.4g}: {misses}"
         axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=text)
-        axes.set_ylabel("submissions taken a user")
         axes.margins(y=0.15)
         _whole_numbers(axes, bool(sizes.max() > 20 * sizes.min()))
         title = (
             f"Effective sampling rate: {missed:,} of {sizes.size:,} intervals miss θ\n"
             f"expected: {expected} if all submissions arrived, {at_whole} at the effective rate of all users"
         )
-        axes.set(xlabel="users in the cluster", title=title)
+        axes.set(xlabel="users in the cluster", ylabel="submissions taken a user", title=title)
         _legend(axes, columns=1)
 
 
@@ -213,11 +213,9 @@ def _time_axis(axes: Axes, times: Floats) -> None:
     if _decades(times):
         axes.set_xscale("log")
         powers_of_ten(axes.xaxis)
-        axes.set_xlim(left=float(times[times > 0].min()) / 1.5)
-        axes.set_xlabel("time (seconds, log scale)")
+        axes.set(xlim=(float(times[times > 0].min()) / 1.5, None), xlabel="time (seconds, log scale)")
     else:
-        axes.set_xlim(left=0.0)
-        axes.set_xlabel("time (seconds)")
+        axes.set(xlim=(0.0, None), xlabel="time (seconds)")
 
 
 def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:

@@ -73,12 +73,11 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
     if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
         text += "; for the learner no finite ε is known"
-    axes.set_xlabel(textwrap.fill(text, int(14 * inches(axes)[0])))
-    axes.set_ylabel(measure.label)
+    axes.set(xlabel=textwrap.fill(text, int(14 * inches(axes)[0])), ylabel=measure.label)
     bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
-    replicates = count(value.replicates, "replicate")
     axes.text(
-        0.99, 0.02, f"{replicates}, {bars}", transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
+        0.99, 0.02, f"{count(value.replicates, 'replicate')}, {bars}",
+        transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
     )  # fmt: skip
     axes.margins(y=0.25)
 
@@ -147,13 +146,11 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
     axes.plot(trials["trial"][~meets], values[~meets], "x", color=GREY, label="stopped, or does not meet the goal")
     axes.plot(trials["trial"][meets], values[meets], "o", color=COLOURS[0], label="meets the goal")
     if meets.any():
-        worst = -np.inf if more else np.inf
-        allowed = np.where(meets, values, worst)
+        allowed = np.where(meets, values, -np.inf if more else np.inf)
         best = np.maximum.accumulate(allowed) if more else np.minimum.accumulate(allowed)
         begun = np.isfinite(best)
         axes.step(trials["trial"][begun], best[begun], where="post", color=COLOURS[1], label="best so far")
-    axes.set_xlabel("trial")
-    axes.set_ylabel(short(column))
+    axes.set(xlabel="trial", ylabel=short(column))
     axes.legend(fontsize=8)
 
 
@@ -165,8 +162,7 @@ def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> Non
     axes.plot(epsilon, values, "o", color=GREY, label="trials with all replicates")
     best = front(epsilon, values, more)
     axes.step(epsilon[best], values[best], "o-", where="post", color=COLOURS[1], label="front")
-    axes.set_xlabel("certified ε, largest over replicates")
-    axes.set_ylabel(short(column))
+    axes.set(xlabel="certified ε, largest over replicates", ylabel=short(column))
     axes.legend(fontsize=8)
 
 

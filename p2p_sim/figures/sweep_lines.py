@@ -109,8 +109,10 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
     _draw_panel(axes, drawn, drawn, view, names=names)
     scale(axes, drawn, view, names)
     width, height = inches(axes)
-    axes.set_xlabel(wrapped(long(view.x, table) + _scale_text(drawn, view.x, view.log_x), 1.15 * width))
-    axes.set_ylabel(wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), height))
+    axes.set(
+        xlabel=wrapped(long(view.x, table) + _scale_text(drawn, view.x, view.log_x), 1.15 * width),
+        ylabel=wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), height),
+    )
     if view.along:
         _name_marks(axes, drawn, view)
     return caption(table, drawn, view, held) + _marks(view)
@@ -225,8 +227,7 @@ def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
     ends = [(line, at) for line in lines if len(line.points) for at in dict.fromkeys((0, len(line.points) - 1))]
     inner = [(line, at) for line in lines if len(line.points) <= 12 for at in range(1, len(line.points) - 1)]
     for line, at in (*ends, *inner):
-        box = _name_mark(axes, line, at, view, covered=covered, panel=panel)
-        if box is not None:
+        if (box := _name_mark(axes, line, at, view, covered=covered, panel=panel)) is not None:
             covered.append(box)
 
 
@@ -310,8 +311,10 @@ def plot_fit(
                 linewidth=1.5, zorder=2,
             )  # fmt: skip
         scale(axes, drawn, view, None)
-        axes.set_xlabel(wrapped(long(view.x, table) + _scale_text(drawn, "at", view.log_x), 7.2))
-        axes.set_ylabel(wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), 4.8))
+        axes.set(
+            xlabel=wrapped(long(view.x, table) + _scale_text(drawn, "at", view.log_x), 7.2),
+            ylabel=wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), 4.8),
+        )
         finish(figure, [axes], caption(table, drawn, view, note))
 
 

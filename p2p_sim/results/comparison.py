@@ -64,9 +64,13 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
         raise InputError(
             f"{first} and {second}: share no point with a common replicate; {_mismatch(before, after, axes)}"
         )
-    settings = _settings(first_results, second_results, axes)
     return Comparison(
-        first=first_results, second=second_results, axes=axes, settings=settings, paired=paired, differences=pairs
+        first=first_results,
+        second=second_results,
+        axes=axes,
+        settings=_settings(first_results, second_results, axes),
+        paired=paired,
+        differences=pairs,
     )
 
 
@@ -112,9 +116,8 @@ def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Set
     """The keys in which two base scenarios differ, without names, replicate counts and the keys of `axes`."""
     before, after = _leaves(first.scenario), _leaves(second.scenario)
     keys = [key for key in dict.fromkeys([*before, *after]) if key not in ("name", "replicates")]
-    differing = [key for key in keys if before.get(key) != after.get(key)]
-    matched = [key for key in differing if any(key == axis or key.startswith(axis + ".") for axis in axes)]
-    return tuple((key, before.get(key), after.get(key)) for key in differing if key not in matched)
+    unmatched = [key for key in keys if not any(key == axis or key.startswith(axis + ".") for axis in axes)]
+    return tuple((key, before.get(key), after.get(key)) for key in unmatched if before.get(key) != after.get(key))
 
 
 def _leaves(tree: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.base import InputError, Streams, in_place_of
-from p2p_sim.figures import FLOOR, SAME, View, is_number, pairs, plot_fit, plot_lines, series, short
+from p2p_sim.figures import FLOOR, SAME, View, is_number, pairs, plot_fit, plot_heat, plot_lines, series, short
 from p2p_sim.measures import POINT, Estimate, by_replicate, fit_forms, log_log_slope, points
 from p2p_sim.results.figure_request import FIT_X, Chosen, FigureRequest, covered, filled, lines_of, request_of
 from p2p_sim.results.results_directory import Results, read_results
@@ -63,19 +63,17 @@ def plot(
     return written
 
 
-def draw(request: FigureRequest, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw one figure.
+def draw(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
+    """Draw one figure into a file.
 
     Args:
-        request: which columns.
-        results: what is drawn. table: the points of its rows.
+        request: the columns, as `filled` gives them. results: what is drawn. table: the points of its rows.
         path: the file, which ends in .png, .svg or .pdf.
 
     Raises:
-        InputError: a column is not there or not fit for its use.
+        InputError: a column is not fit for its use.
     """
-    full = filled(request, results, table)
-    (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, path)
+    (_heat if request.heat else _fit if request.fit else _lines)(request, results, table, path)
 
 
 def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
@@ -110,8 +108,8 @@ def _file_name(request: Chosen) -> str:
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
     """A figure's title, `text` after the study's name, and a note of parameters that have one value at all points."""
     swept = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
-    fixed = [name for name in _FIXED if name in table and name not in swept and table[name].nunique(dropna=False) == 1]
-    fixed = [name for name in fixed if table[name].notna().all()]
+    fixed = [name for name in _FIXED if name in table and name not in swept]
+    fixed = [name for name in fixed if table[name].nunique() == 1 and table[name].notna().all()]
     note = pairs(fixed, [round(float(table[name].iloc[0]), 12) for name in fixed]) if fixed else ""
     return f"{results.name}: {text}" if results.name else text, note
 
@@ -123,8 +121,6 @@ def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -
 
 
 def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    from p2p_sim.figures import plot_heat
-
     heat = str(request.heat)
     check_heat(request, results, table)
     title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")

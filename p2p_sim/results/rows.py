@@ -8,6 +8,7 @@ import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple
@@ -228,16 +229,10 @@ def _table(directory: Path) -> pd.DataFrame:
 
 def _frame(directory: Path, wanted: Callable[[Row], bool] = lambda row: True) -> pd.DataFrame:
     """The rows that are wanted as a data frame, built piece by piece, in the order of the lines."""
-    pieces, rows = [], []
-    for row in filter(wanted, read_rows(directory)):
-        rows.append(row)
-        if len(rows) == CHUNK:
-            pieces.append(pd.DataFrame(rows))
-            rows = []
-    if rows or not pieces:
-        pieces.append(pd.DataFrame(rows))
-    if len(pieces) == 1:
-        return pieces[0]
+    rows = filter(wanted, read_rows(directory))
+    pieces = [pd.DataFrame(chunk) for chunk in iter(lambda: list(islice(rows, CHUNK)), [])]
+    if len(pieces) < 2:
+        return pieces[0] if pieces else pd.DataFrame([])
     columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
     filled = [piece.dropna(axis="columns", how="all") for piece in pieces]  # gaps alone would change a column's type
     return pd.concat(filled, ignore_index=True).reindex(columns=columns)

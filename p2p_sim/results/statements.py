@@ -58,6 +58,6 @@ def write_terms(directory: Path, frame: pd.DataFrame) -> None:
     terms = read_terms(directory)
     names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
     lines = [{"statement": name, "columns": terms[name]} for name in names if name in terms]
-    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
     if lines:
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
         write_whole(directory / STATEMENTS, text.encode())

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -134,8 +135,7 @@ def catalogue(paper: str | None = None) -> list[Entry]:
 def is_here(need: str) -> bool | None:
     """Whether a data set, extra or plug-in of `Entry.needs` is installed or found; None if only a run can tell."""
     if need.startswith(DATA_SET):
-        directory = data_directory()
-        directories = () if directory is None else (directory,)
+        directories = tuple(filter(None, [data_directory()]))
         return not any(file.fault for file in check(data_set(need.removeprefix(DATA_SET)), directories, read=False))
     if need.startswith(PLUG_IN):
         return installed(need.removeprefix(PLUG_IN))
@@ -163,12 +163,8 @@ def shows(text: str) -> str:
     >>> shows("# A table.\\n# Two lines. Needs a file.\\nname = 1\\n# Not this.")
     'A table. Two lines.'
     """
-    lines = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.lstrip("# ").rstrip())
-    return re.split(r"\s*\bNeeds\b", " ".join(lines))[0]
+    comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return re.split(r"\s*\bNeeds\b", " ".join(line.lstrip("# ").rstrip() for line in comment))[0]
 
 
 def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
@@ -204,14 +200,14 @@ def _needs(path: Path, tree: Tree) -> Iterator[str]:
         yield "a GPU"
     if path.is_relative_to(EXAMPLES):
         offered = plug_in_of(path.parent)
-        yield from (f"{PLUG_IN}{offered[kind]}" for kind in _kinds(tree) if kind in offered)
+        kinds = (value for key, value in keys_within(tree) if key == "kind" and isinstance(value, str))
+        yield from (f"{PLUG_IN}{offered[kind]}" for kind in kinds if kind in offered)
 
 
-def _kinds(node: object) -> Iterator[str]:
-    """Yields every `kind` in a tree."""
+def keys_within(node: object) -> Iterator[tuple[str, Any]]:
+    """Yields every key of a tree of mappings and lists, at any depth, with its value."""
     if isinstance(node, Mapping):
-        if isinstance(node.get("kind"), str):
-            yield node["kind"]
+        yield from node.items()
         node = list(node.values())
     for part in node if isinstance(node, list) else ():
-        yield from _kinds(part)
+        yield from keys_within(part)

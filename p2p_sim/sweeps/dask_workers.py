@@ -30,24 +30,15 @@ def versions() -> Versions:
     import p2p_sim.replicate.run  # noqa: F401
     from p2p_sim.base import codes
     from p2p_sim.base.plugins import packages
-    from p2p_sim.scenario import MODEL_VERSION
 
     return {
         "p2p-sim": version(),
         "model version": str(MODEL_VERSION),
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn", "scipy")},
-        **{_plug_in(name): version for name, version in packages().items()},
-        **{_code_of(name): digest[:16] for name, digest in codes().items()},
+        **{f"plug-in {name}": version for name, version in packages().items()},
+        **{f"plug-in {name} with code": digest[:16] for name, digest in codes().items()},
     }
-
-
-def _plug_in(name: str) -> str:
-    return f"plug-in {name}"
-
-
-def _code_of(name: str) -> str:
-    return f"{_plug_in(name)} with code"
 
 
 def compare(
@@ -67,12 +58,13 @@ def compare(
     Raises:
         InputError: a worker lacks the simulator or a needed plug-in, or has another version of either.
     """
-    needed = {key(name) for name in packages for key in (_plug_in, _code_of)}
-    here = {name: version for name, version in here.items() if not name.startswith(_plug_in("")) or name in needed}
+    needed = {f"plug-in {name}{code}" for name in packages for code in ("", " with code")}
+    here = {name: version for name, version in here.items() if not name.startswith("plug-in ") or name in needed}
     for worker, answer in sorted(answers.items()):
         if isinstance(answer, BaseException):
-            why = one_line(answer)
-            raise InputError(f"dask {where}: {worker} cannot run p2p-sim ({why}); install the same version everywhere")
+            raise InputError(
+                f"dask {where}: {worker} cannot run p2p-sim ({one_line(answer)}); install the same version everywhere"
+            )
         for name in [name for name in here if answer.get(name) != here[name]]:
             theirs = f"{name} {answer[name]}" if name in answer else f"no {name}"
             differs = f"dask {where}: {worker} has {theirs}, this process {here[name]}"
@@ -89,8 +81,6 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
     Raises:
         OtherModelError: the worker has another model version.
     """
-    from p2p_sim.scenario import MODEL_VERSION
-
     if model_version != MODEL_VERSION:
         raise OtherModelError(f"model version {MODEL_VERSION} instead of {model_version}")
     _one_thread()
@@ -297,8 +287,7 @@ class _Flight:
         if self._threads:
             self._inhabited = now
         elif now - self._inhabited > self._plan.patience_s:
-            seconds = f"{self._plan.patience_s:g} s"
-            raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some")
+            raise RunFailed(f"dask: no worker at {self._plan.address} for {self._plan.patience_s:g} s; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
         """The results of a batch that has ended; empty if the batch is computed again, or its tasks are sent again."""
@@ -308,8 +297,7 @@ class _Flight:
         if future.status in ("cancelled", "lost"):
             raise _lost(self._plan.address)
         try:
-            results: list[Done] = future.result(timeout=_ANSWER_S)
-            return results
+            return list(future.result(timeout=_ANSWER_S))
         except TimeoutError:  # its worker ended before the result was fetched, so Dask computes it again
             self._air[future] = batch, since
             self._arrivals.add(future)

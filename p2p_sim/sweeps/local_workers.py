@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 
-from p2p_sim.base import InputError, RunFailed
+from p2p_sim.base import InputError, RunFailed, progress
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, TaskQueue, sent
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -59,9 +59,11 @@ def start(imports: str, perform: Perform) -> Worker:
     handles = there.fileno(), watched.fileno()
     options = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     import_path = json.dumps([str(folder) for folder in sys.path])
-    command = [sys.executable, *options, "-c", _START, import_path, *map(str, handles)]
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, pass_fds=handles, env={**os.environ, **dict.fromkeys(_THREADS, "1")}
+        [sys.executable, *options, "-c", _START, import_path, *map(str, handles)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=handles,
+        env={**os.environ, **dict.fromkeys(_THREADS, "1")},
     )
     for end in (there, watched):  # now only the worker has these ends, so its death closes the pipes
         end.close()
@@ -78,18 +80,14 @@ def serve(pipe: int, life: int) -> None:
     """
     threading.Thread(target=_end_with_driver, args=(Connection(life, writable=False),), daemon=True).start()
     connection = Connection(pipe)
-    from p2p_sim.base import progress
-
     progress.silence()
-    try:
+    with suppress(EOFError, BrokenPipeError):
         imports, perform = connection.recv()
         importlib.import_module(imports)
         message: list[Done] = []
         while True:
             connection.send(message)
             message = [sent(result) for result in perform(connection.recv())]
-    except (EOFError, BrokenPipeError):
-        return
 
 
 def _end_with_driver(life: Connection) -> None:
@@ -139,7 +137,7 @@ class LocalProcesses:
         try:
             if self.alone_s:
                 yield from crew.alone(self.alone_s)
-            for _ in range(queue.draw(self.workers - crew.size)):
+            for _ in range(queue.draw(self.workers - len(crew.workers))):
                 crew.hire()
             while crew.busy or not queue.over:
                 yield from crew.results()
@@ -167,24 +165,19 @@ class _Crew:
 
     def __init__(self, plan: LocalProcesses, queue: TaskQueue, perform: Perform) -> None:
         self._plan, self._queue, self._perform = plan, queue, perform
-        self._workers: dict[Connection, _Hired] = {}
+        self.workers: dict[Connection, _Hired] = {}
         self._stillborn = 0
         self._lock = threading.Lock()
 
     @property
-    def size(self) -> int:
-        """The number of workers."""
-        return len(self._workers)
-
-    @property
     def busy(self) -> bool:
         """Whether any worker has a batch."""
-        return any(hired.batch for hired in self._workers.values())
+        return any(hired.batch for hired in self.workers.values())
 
     def hire(self, at_once: bool = False) -> None:
         """Start a worker, which reports when it is ready; `at_once`: send it a batch without waiting for that."""
         started = start(self._plan.imports, self._perform)
-        self._workers[started.pipe] = hired = _Hired(started)
+        self.workers[started.pipe] = hired = _Hired(started)
         if at_once:
             self._give(hired)
 
@@ -211,14 +204,14 @@ class _Crew:
         None if a worker is ready or has died, or no batch is left.
         """
         with self._lock:
-            if wait(list(self._workers), 0):
+            if wait(list(self.workers), 0):
                 return None
             if batch := self._queue.fresh():
                 return batch
             # no new batch: take that of a worker that is not ready, and end this worker
-            for pipe, hired in self._workers.items():
+            for pipe, hired in self.workers.items():
                 if not hired.ready and hired.batch is not None:
-                    del self._workers[pipe]
+                    del self.workers[pipe]
                     hired.worker.process.kill()
                     hired.worker.ended()
                     return hired.batch
@@ -226,9 +219,9 @@ class _Crew:
 
     def results(self) -> list[list[Done]]:
         """The results of each batch that has ended, after waiting for at least one worker; free workers get a batch."""
-        ready = set(wait(list(self._workers)))
-        news = [self._news(hired) for pipe, hired in list(self._workers.items()) if pipe in ready]
-        for hired in self._workers.values():
+        ready = set(wait(list(self.workers)))
+        news = [self._news(hired) for pipe, hired in list(self.workers.items()) if pipe in ready]
+        for hired in self.workers.values():
             if hired.ready and hired.batch is None:
                 self._give(hired)
         return [results for results in news if results]
@@ -256,7 +249,7 @@ class _Crew:
 
     def _bury(self, hired: _Hired) -> list[Done]:
         """Take back a dead worker's batch, start another if there is work, and return results of failed tasks."""
-        del self._workers[hired.worker.pipe]
+        del self.workers[hired.worker.pipe]
         status = hired.worker.ended()
         if not hired.ready:
             self._stillborn += 1
@@ -274,7 +267,7 @@ class _Crew:
 
     def dismiss(self) -> None:
         """End all workers at once; what they compute is not needed any more."""
-        for hired in self._workers.values():
+        for hired in self.workers.values():
             hired.worker.process.kill()
-        for hired in self._workers.values():
+        for hired in self.workers.values():
             hired.worker.ended()

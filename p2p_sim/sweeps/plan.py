@@ -89,8 +89,7 @@ class SweepPlan:
 
     def point(self, indices: tuple[int, ...]) -> Point:
         """The point at the given index along each axis."""
-        settings: dict[str, Any] = {}
-        columns: dict[str, Any] = {}
+        settings, columns = {}, {}
         for axis, steps, index in zip(self.axes, self.steps, indices, strict=True):
             for name, value in zip(axis.names, steps[index], strict=True):
                 settings[name] = value
@@ -234,12 +233,10 @@ def make_plan(
     plan = SweepPlan(name, base, axes=tuple(axes), replicates=replicates, plots=tuple(plots), data_dir=data_dir)
     if plan.size > MOST_POINTS:
         raise InputError(f"{where}: {plan.size:,} points; at most {MOST_POINTS:,} are allowed")
-    twice = [key for key in plan.keys if plan.keys.count(key) > 1]
-    if twice:
+    if twice := [key for key in plan.keys if plan.keys.count(key) > 1]:
         raise InputError(f"{where}: axes: {twice[0]} is swept twice")
-    for key in plan.keys:
-        if key in ("name", "replicates"):
-            raise InputError(f"{where}: axes: {key} changes no result; sweep something else")
+    if idle := [key for key in plan.keys if key in ("name", "replicates")]:
+        raise InputError(f"{where}: axes: {idle[0]} changes no result; sweep something else")
     try:
         plan.check()
     except InputError as error:

@@ -17,6 +17,7 @@ from p2p_sim.privacy import Terms, merged
 from p2p_sim.replicate import Row, default_directory, scenario_of
 from p2p_sim.results import FAILURES, ROWS, read_terms, write_manifest
 from p2p_sim.scenario import Scenario
+from p2p_sim.sweeps.local_workers import LocalProcesses
 from p2p_sim.sweeps.plan import SweepPlan, make_plan
 from p2p_sim.sweeps.session import Session, open_session, warn
 from p2p_sim.sweeps.sweep_file import axes_of, plots_of
@@ -205,8 +206,10 @@ def run_sweep(
         if failure is not None:
             raise failure.fault or RunFailed(f"replicate {failure.task.replicate} {failure.error}")
         if not progress.finished:
-            error = session.first_error[:LONGEST_ERROR]
-            raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
+            raise InputError(
+                f"{directory}: no replicate could be run; the first of {FAILURES} says: "
+                f"{session.first_error[:LONGEST_ERROR]}"
+            )
         # sort the rows: points in their order along the axes, then those that were not asked for
         order = {point: index for index, point in enumerate(points)}
         rows = store.finish(
@@ -219,8 +222,7 @@ def run_sweep(
 
 def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
     """Raise an InputError for a row on disk that belongs to another sweep or run."""
-    missing = [key for key in plan.keys if key not in row]
-    if missing:
+    if missing := [key for key in plan.keys if key not in row]:
         raise InputError(f"{path}: a row without {missing[0]} is of another sweep")
     if not plan.axes and row["scenario"] not in plan.identified:
         raise InputError(
@@ -269,8 +271,6 @@ def sweep(
     Raises:
         InputError: an argument is of a wrong type, or a point cannot be run; one line.
     """
-    from p2p_sim.sweeps.local_workers import LocalProcesses
-
     scenario, directory, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
     wanted = scenario.replicates if replicates is None else count_of("replicates", replicates, 1)
     plan = make_plan(scenario.name, scenario, axes_of(axes), wanted, plots=plots_of(plots), data_dir=data)

@@ -113,5 +113,5 @@ def _result(task: Task, parts: list[Outcome]) -> StatedRow:
     case, ready = task.case, _prepare(task)
     if isinstance(ready, Streamed):
         return measure_streamed(case, ready, parts)
-    outcome = Outcome.join(parts, ready.network.overlay)
-    return measure(case, ready.population, ready.mechanism, outcome).stated
+    joined = Outcome.join(parts, ready.network.overlay)
+    return measure(case, ready.population, ready.mechanism, joined).stated
