@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,10 +92,10 @@ class Explorer:
             "watch": lambda request: self._watch.look(self._directories.of(request.query_params.get("results", ""))[0]),
             "scenarios": self._scenarios,
         }
-        answers = {
-            **{f"/{name}": self._page(name) for name in PAGES},
-            **{f"/api/{name}": _answering(_in_thread(function)) for name, function in computed.items()},
-            **{f"/api/{name}": _answering(self._worker_answer(name)) for name in LANES if name != "film"},
+        answers: dict[str, Answer] = {
+            **{f"/{name}": partial(self._page, name) for name in PAGES},
+            **{f"/api/{name}": _answering(partial(_in_thread, function)) for name, function in computed.items()},
+            **{f"/api/{name}": _answering(partial(self._in_worker, name)) for name in LANES if name != "film"},
             "/api/download": _answering(self._download),
             "/api/film": _answering(self._film),
             "/film/{name}": self._film_page,
@@ -103,20 +103,11 @@ class Explorer:
         }
         return [Route(path, answer, methods=["GET"]) for path, answer in answers.items()]
 
-    def _page(self, name: str) -> Answer:
-        async def page(request: Request) -> Response:
-            template = self._templates.get_template(f"{name or 'private'}.html")
-            return HTMLResponse(
-                template.render(
-                    prefix=request.scope["explorer_prefix"],
-                    pages=PAGES,
-                    page=name,
-                    heading=PAGES[name],
-                    version=version(),
-                )
-            )
-
-        return page
+    async def _page(self, name: str, request: Request) -> Response:
+        prefix, template = request.scope["explorer_prefix"], self._templates.get_template(f"{name or 'private'}.html")
+        return HTMLResponse(
+            template.render(prefix=prefix, pages=PAGES, page=name, heading=PAGES[name], version=version())
+        )
 
     async def _file(self, request: Request) -> Response:
         path = self._files.get(request.path_params["name"])
@@ -124,13 +115,9 @@ class Explorer:
             return JSONResponse({"error": "there is no such file"}, 404)
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
-    def _worker_answer(self, task: str) -> Answer:
-        """An answering function that sends the fields of a request to a worker process, for one task."""
-
-        async def answer(request: Request) -> Response:
-            return _json(await self._lanes[task].ask(task, dict(request.query_params)))
-
-        return answer
+    async def _in_worker(self, task: str, request: Request) -> Response:
+        """The answer that a worker process gives to one of `LANES`, from the fields of a request."""
+        return _json(await self._lanes[task].ask(task, dict(request.query_params)))
 
     def _results(self, _: Request) -> dict[str, Any]:
         lines = [
@@ -182,13 +169,9 @@ class Explorer:
         return HTMLResponse(film["film"], headers=FILM_HEADERS)
 
 
-def _in_thread(function: Callable[[Request], dict[str, Any]]) -> Answer:
-    """An answering function that runs a slow function in a thread, so that the server goes on."""
-
-    async def answer(request: Request) -> Response:
-        return _json(await run_in_threadpool(function, request))
-
-    return answer
+async def _in_thread(function: Callable[[Request], dict[str, Any]], request: Request) -> Response:
+    """What a slow function returns for a request, as JSON; it runs in a thread, so that the server goes on."""
+    return _json(await run_in_threadpool(function, request))
 
 
 def _answering(answer: Answer) -> Answer:

@@ -122,8 +122,7 @@ def _profile(question: Question, delta: float | None, epsilon: float | None) -> 
     observer = observer_of(question)
     delta = max(delta or 0.0, LEAST_DELTA)
     if question.num_classes > 2:  # lower ends take long, and a curve needs none
-        missed = lambda e: not observer.satisfies(e, delta)  # noqa: E731
-        _, largest = cross(missed, question.flip_prob, 0.02, question.num_classes)
+        _, largest = cross(lambda e: not observer.satisfies(e, delta), question.flip_prob, 0.02, question.num_classes)
         return Profile(lambda grid: [Bracket(0.0, observer.certified_delta(e)) for e in grid], largest, FEWER)
     largest = observer.epsilon(delta).epsilon_upper
     points = FEW if question.observer == "coalition" else FEWER if question.rounds > 1 else MANY

@@ -186,17 +186,17 @@ def _legend(
     axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
 ) -> None:
     """Draw a legend with headings and lines, in the order of the groups."""
-    handles, names = [], []
+    samples = {}
     for heading, labels in groups.items():
         present = [label for label in labels if label in drawn]
         if present:
-            handles.append(Line2D([], [], linestyle=""))
-            names.append(heading)
+            samples[heading] = Line2D([], [], linestyle="")
         for label in present:
             colour, marker = looks[label]
-            handles.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4))
-            names.append(label)
-    legend = axes.legend(handles, names, loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3)
+            samples[label] = Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4)
+    legend = axes.legend(
+        samples.values(), samples.keys(), loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3
+    )
     # headings are bold, and begin where the lines' samples do
     for text in legend.get_texts():
         if text.get_text() in groups:

@@ -157,11 +157,15 @@ def plot_attacked(curves: Mapping[str, Floats], type_one: Floats, drawn: Drawn, 
         axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.8, label="no information")
         for (name, errors), colour in zip(curves.items(), COLOURS[1:], strict=False):
             axes.plot(type_one, errors, color=colour, label=name, linestyle="--" if "paper" in name else "-")
-        reached = np.clip(drawn.type_one, 0.0, 1.0), np.clip(drawn.type_two, 0.0, 1.0)
-        axes.plot(*reached, "o", color=COLOURS[0], markersize=4, label="attack, as counted")
+        axes.plot(
+            np.clip(drawn.type_one, 0.0, 1.0), np.clip(drawn.type_two, 0.0, 1.0), "o", color=COLOURS[0], markersize=4,
+            label="attack, as counted",
+        )  # fmt: skip
         order = np.argsort(drawn.type_one_upper)
-        most = drawn.type_one_upper[order], drawn.type_two_upper[order]
-        axes.plot(*most, color=COLOURS[0], linewidth=1.2, label="attack, end of its confidence band")
+        axes.plot(
+            drawn.type_one_upper[order], drawn.type_two_upper[order], color=COLOURS[0], linewidth=1.2,
+            label="attack, end of its confidence band",
+        )  # fmt: skip
         axes.set(xlabel="type I error", ylabel="type II error", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
         axes.legend(loc="upper right", fontsize=9)
 

@@ -4,6 +4,7 @@ In each function `path` is the file, whose ending decides the format, and `note`
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,9 +78,8 @@ def plot_coverage(
         both = np.concatenate([answered_s, submitted_s])
         came, users = np.sort(submitted_s[np.isfinite(submitted_s)]), submitted_s.size
         end = float(both[np.isfinite(both)].max(initial=0.0)) * 1.03 or 1.0
-        clusters = zip(cluster_offsets[:-1].tolist(), cluster_offsets[1:].tolist(), strict=True)
         if 1 < cluster_offsets.size - 1 <= MOST_LINES:
-            for number, (first, last) in enumerate(clusters):
+            for number, (first, last) in enumerate(pairwise(cluster_offsets.tolist())):
                 label = None if number else "submission taken: each cluster"
                 _stairs(axes, submitted_s[first:last], end, label, color="#B5B5B5", linewidth=0.6)
         _stairs(axes, answered_s, end, "answered: all users", color=COLOURS[0], linestyle="--", linewidth=1.5)
@@ -96,8 +96,9 @@ def plot_coverage(
         _deadline(axes, deadline_s)
         _time_axis(axes, both[np.isfinite(both)])
         served = f"{np.isfinite(answered_s).mean():.1%} answered, {came.size / users:.1%} submitted"
-        title = f"Who has been served by when: of {users:,} users {served}"
-        axes.set(ylim=(0.0, 1.02), ylabel="share of users", title=title)
+        axes.set(
+            ylim=(0.0, 1.02), ylabel="share of users", title=f"Who has been served by when: of {users:,} users {served}"
+        )
         _legend(axes)
 
 

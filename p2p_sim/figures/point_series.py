@@ -70,8 +70,8 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
     """
     if not group:
         return [Series("", 0, table)]
-    ordered = table if order is None else order
-    keys = [tuple(row) for row in ordered[[*group]].drop_duplicates().to_numpy(dtype=object)]
+    order = table if order is None else order
+    keys = [tuple(row) for row in order[[*group]].drop_duplicates().to_numpy(dtype=object)]
     mine = [tuple(row) for row in table[[*group]].to_numpy(dtype=object)]
     parts = [(key, table[[key == row for row in mine]]) for key in keys]
     return [Series(pairs(group, key), i, part) for i, (key, part) in enumerate(parts) if len(part)]

@@ -98,8 +98,7 @@ def _measure(rows: pd.DataFrame) -> _Measure:
     """The measure of the rows: excess risk if the law is known, a density's own measure, or else accuracy."""
     column = quality(rows)
     if column == "excess_risk":
-        label = f"excess risk ({loss_text(rows)})"
-        return _Measure(rows[column], rows["nonprivate_excess_risk"], label, excess=True)
+        return _Measure(rows[column], rows["nonprivate_excess_risk"], f"excess risk ({loss_text(rows)})", excess=True)
     if column != "accuracy":
         return _Measure(rows[column], rows[f"nonprivate_{column}"], long(column, rows))
     references = 1.0 - rows["nonprivate_error_rate"].astype(float)

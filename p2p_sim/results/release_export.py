@@ -84,8 +84,7 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
 
 def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
     for replicate in range(scenario.replicates):
-        completed = exchange(Replicate(scenario, replicate, data_dir), record=True)
-        transcript = completed.outcome.transcript
+        transcript = exchange(Replicate(scenario, replicate, data_dir), record=True).outcome.transcript
         if transcript is None:
             raise InputError(
                 f"mechanism.kind = {scenario.mechanism.kind!r}: a transcript needs messages, and it has none"

@@ -199,8 +199,10 @@ def _scheduler(address: str) -> str:
     try:
         return str(json.loads(Path(address).read_text(encoding="utf-8"))["address"])
     except (OSError, ValueError, KeyError, TypeError):
-        wanted = "must be tcp://HOST:PORT, tls://HOST:PORT or a file that dask scheduler --scheduler-file wrote"
-        raise InputError(f"dask {address}: {wanted}") from None
+        raise InputError(
+            f"dask {address}: must be tcp://HOST:PORT, tls://HOST:PORT or a file that "
+            "dask scheduler --scheduler-file wrote"
+        ) from None
 
 
 def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:

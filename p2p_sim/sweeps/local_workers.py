@@ -255,12 +255,12 @@ class _Crew:
             self._stillborn += 1
             if hired.batch is not None:  # it never began this batch
                 self._queue.back(hired.batch)
-                hired.batch = None
             if self._stillborn > _STILLBORN:
                 raise RunFailed(f"{_STILLBORN} worker processes ended while they started, with exit status {status}")
-        error = f"killed its worker {self._plan.attempts} times"
-        wall = time.perf_counter() - hired.since
-        given_up = self._queue.lost(hired.batch, True, wall, error) if hired.batch else []
+        given_up = []
+        if hired.ready and hired.batch:
+            error = f"killed its worker {self._plan.attempts} times"
+            given_up = self._queue.lost(hired.batch, True, time.perf_counter() - hired.since, error)
         if not self._queue.over:
             self.hire()
         return given_up

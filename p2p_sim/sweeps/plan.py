@@ -112,9 +112,9 @@ class SweepPlan:
 
     def identity(self, scenario: Scenario) -> str:
         """The content hash of a point's scenario, which includes the checksums of data files."""
-        other_files = any(key.startswith(("population", "network")) for key in self.keys)
-        case = Replicate(scenario, data_dir=self.data_dir)
-        return scenario.content_hash(case.checksums if other_files else self.checksums)
+        if any(key.startswith(("population", "network")) for key in self.keys):  # its files may be others
+            return Replicate(scenario, data_dir=self.data_dir).identity
+        return scenario.content_hash(self.checksums)
 
     @cached_property
     def identified(self) -> dict[str, Point]:

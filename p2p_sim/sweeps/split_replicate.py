@@ -58,19 +58,15 @@ def _outcome(part: ShardsTask) -> Outcome | None:
     """The outcome of one share of the shards; None if the share is empty, since there are fewer shards than shares."""
     ready = _prepared(part.whole)
     people = ready.people if isinstance(ready, Streamed) else ready.population
-    shards = _share(len(people.shards), part.index, part.count)
-    if not shards:
+    # shares of about the same size, each of shards first..last-1
+    first, last = (len(people.shards) * index // part.count for index in (part.index, part.index + 1))
+    if first == last:
         return None
     if isinstance(ready, Streamed):
-        return exchange_streamed(ready, (shards.start, shards.stop))
+        return exchange_streamed(ready, (first, last))
     with one_thread():
-        outcome = ready.mechanism.release_on(ready.network, ready.population, part=(shards.start, shards.stop))
+        outcome = ready.mechanism.release_on(ready.network, ready.population, part=(first, last))
     return replace(outcome, overlay=None)  # the process that joins the outcomes has its own
-
-
-def _share(total: int, index: int, count: int) -> range:
-    """The shards of share number `index` of `count` shares of about the same size."""
-    return range(total * index // count, total * (index + 1) // count)
 
 
 @dataclass(frozen=True)
