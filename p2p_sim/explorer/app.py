@@ -82,7 +82,7 @@ class Explorer:
 
     @property
     def routes(self) -> list[Route]:
-        """The addresses that the explorer answers, without the token, each with its function."""
+        """A route for each path that the explorer answers, after the token, to the function that answers it."""
         # computed in threads of this process; the questions of LANES, which may take minutes, in worker processes
         computed: dict[str, Callable[[Request], dict[str, Any]]] = {
             "results": self._results,
@@ -116,7 +116,7 @@ class Explorer:
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
     async def _in_worker(self, task: str, request: Request) -> Response:
-        """The answer that a worker process gives to one of `LANES`, from the fields of a request."""
+        """As JSON, a worker process's answer to the request's fields as a question of the kind `task`, one of `LANES`."""
         return _json(await self._lanes[task].ask(task, dict(request.query_params)))
 
     def _results(self, _: Request) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class Explorer:
         return {"results": lines, "left_out": self._directories.left_out()}
 
     def _choice(self, request: Request) -> "Worth":
-        """The results and columns that a request asks to see, for pages about results and for downloads."""
+        """The directories and columns that a request's fields choose, from which pages and downloads are made."""
         from p2p_sim.explorer.results_page import Worth
 
         fields = request.query_params
@@ -170,12 +170,15 @@ class Explorer:
 
 
 async def _in_thread(function: Callable[[Request], dict[str, Any]], request: Request) -> Response:
-    """What a slow function returns for a request, as JSON; it runs in a thread, so that the server goes on."""
+    """As JSON, what a slow function returns for a request; it runs in a thread, so that the server goes on."""
     return _json(await run_in_threadpool(function, request))
 
 
 def _answering(answer: Answer) -> Answer:
-    """An answering function that turns errors into one line of JSON, with status 400 for wrong input."""
+    """The function `answer`, but an error that it raises becomes a response: one line of JSON, {"error": ...}.
+
+    Its status is 400 for wrong input, 409 if a newer question came, 503 if the explorer ends, and else 500.
+    """
 
     async def answering(request: Request) -> Response:
         try:

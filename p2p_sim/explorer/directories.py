@@ -42,13 +42,14 @@ class _DirectoryReader:
         self._read: dict[Path, tuple[Stamp, Listed]] = {}
 
     def below(self, path: Path, root: Path, depth: int = 0) -> Iterator[Listed]:
-        """Yield every results directory at or below a directory `path`, in the order of the names; never raise.
+        """Yield a line for every results directory at or below a directory `path`, ordered by name; never raise.
 
         Links are not followed. Directories with a link to a file outside `root` are left out, and so are directories
         whose manifest describes neither a run nor a sweep.
 
         Args:
-            root: a directory at or above `path`, without links in its own path. depth: levels from `root` to `path`.
+            root: a directory at or above `path`, without links in its own path.
+            depth: levels from `root` down to `path`; no more than `DEEPEST` levels are searched.
         """
         try:
             if not path.resolve().is_relative_to(root):
@@ -70,7 +71,9 @@ class _DirectoryReader:
                 yield from self.below(entry, root, depth + 1)
 
     def _state(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
-        """The line of a directory with the given entries; None: a file is outside `root`, or there is no run or sweep.
+        """The line of a results directory, whose files are `entries`, with its state.
+
+        None if a file is a link out of `root`, or if the directory holds neither a run nor a sweep.
 
         Raises:
             Exception: the directory is damaged.
@@ -122,13 +125,13 @@ class PromisedRows(NamedTuple):
 
 
 def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
-    """The numbers of points and replicates by a manifest that `results_directory.described` has checked."""
+    """The numbers of points and replicates that a checked manifest describes."""
     points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
     return PromisedRows(points, manifest.get("replicates") or 1)
 
 
 def swept_keys(manifest: Mapping[str, Any]) -> list[str]:
-    """The swept keys of a manifest; none for a run."""
+    """The dotted keys that a sweep varies, by its manifest; empty for a run of a single scenario."""
     return [str(key) for axis in manifest.get("axes") or [] for key in axis["keys"]]
 
 
@@ -146,7 +149,9 @@ def is_running(path: Path) -> bool:
 
 
 def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
-    """The line of a directory to which no process writes, by the number of rows and failures in its files.
+    """The line of a directory to which no process writes: finished, or incomplete.
+
+    It is finished if its files have a row or a failure for every replicate that the manifest promises.
 
     Raises:
         Exception: the directory is damaged.
@@ -168,7 +173,7 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
 
 
 def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
-    """The result of `look`, or if it raises an error, the line of a damaged directory with the reason."""
+    """What `look` returns; if it raises an error, the line of `path` as a damaged directory, with the reason."""
     try:
         return look()
     except InputError as error:
@@ -181,10 +186,12 @@ def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
 
 
 def _damaged(path: Path, why: str) -> Listed:
+    """The line of a damaged directory."""
     return Listed(path, "damaged", str(InputError(f"damaged: {why}")))
 
 
 def _leads_to_itself(path: Path) -> bool:
+    """Whether a path is a link that leads back to itself, directly or over other links."""
     try:
         path.stat()
     except OSError as error:
@@ -193,6 +200,7 @@ def _leads_to_itself(path: Path) -> bool:
 
 
 def _stamp(entries: list[Path]) -> Stamp:
+    """Name, inode, size and time of change of each of the files but the lock."""
     stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries if entry.name != results.LOCK]
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in stats)
 
@@ -225,7 +233,7 @@ class ReadableDirectory:
 
     @property
     def label(self) -> str:
-        """The directory's name with the reason, as every page lists it."""
+        """The directory's name, followed by the reason in brackets if there is one."""
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
@@ -250,7 +258,7 @@ class ReadableDirectories:
             self._roots.append((published, published.resolve(), True))
 
     def all(self) -> list[ReadableDirectory]:
-        """Every present results directory, by root and then by name; damaged directories come last."""
+        """Every results directory that is there now, by root and then by name, up to `MOST`; damaged ones come last."""
         directories: dict[Path, ReadableDirectory] = {}
         with self._lock:
             for unresolved, root, published in self._roots:
@@ -269,7 +277,7 @@ class ReadableDirectories:
         return sorted(directories.values(), key=lambda directory: directory.state == "damaged")
 
     def left_out(self) -> dict[str, list[str]]:
-        """The names of published studies that are not offered, by the reason."""
+        """For each reason in `LEFT_OUT`, the names of the published studies that are not offered for it."""
         if self._published is None or not self._published.is_dir():
             return {}
         offered = {directory.name.split("/")[0] for directory in self.all() if directory.published}
@@ -280,7 +288,7 @@ class ReadableDirectories:
         return studies
 
     def of(self, *keys: str) -> list[ReadableDirectory]:
-        """The directories with some keys, each once.
+        """The directories with the given keys, in their order, each once.
 
         Raises:
             InputError: no listed directory has one of the keys, or a directory is damaged.
@@ -296,7 +304,7 @@ class ReadableDirectories:
 
 
 def _has_epsilon(path: Path) -> bool:
-    """Whether a study has a table with a certified ε and a measured value with its interval."""
+    """Whether a study's directory has a CSV table with a certified ε and a measured value with its interval."""
     for table in filter(Path.is_file, path.glob("*.csv")):
         with table.open(encoding="utf-8", errors="replace", newline="") as file:
             columns = next(csv.reader([file.readline()]), [])

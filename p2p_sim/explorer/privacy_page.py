@@ -46,11 +46,16 @@ COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "
 
 
 def privacy_answer(fields: Fields) -> dict[str, Any]:
-    """ε at δ, or δ at ε, with everything that `p2p-sim privacy` prints except the gain.
+    """The page's answer to a question for ε at a δ, or for δ at an ε: all that `p2p-sim privacy` prints but the gain.
 
     Args:
         fields: cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, and delta or
             epsilon; as text.
+
+    Returns:
+        lines: the printed table. figures: numbers, None where unknown. beware: a warning if δ is large. protects: what
+        is protected from whom, if the conditions hold. command: `p2p-sim privacy` for this question. scenario: as TOML,
+        empty if there is none. column: of the observer's ε in the scenario's rows.
 
     Raises:
         InputError: a field is no number, or out of its range.
@@ -78,9 +83,11 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
 
 
 def curve(fields: Fields) -> dict[str, Any]:
-    """The observer's gain in a sentence, and the trade-off curve.
+    """The trade-off curve for a question's fields, and the observer's gain as a number and as a sentence.
 
     At each type I error, the curve is a lower bound of the type II error of any test of one label against another.
+    Its coordinates are the lists type_one and type_two. The gain is of an observer to whom all labels are equally
+    likely.
 
     Raises:
         InputError: a field is no number, or out of its range.
@@ -112,7 +119,11 @@ class Profile(NamedTuple):
 
 
 def _profile(question: Question, delta: float | None, epsilon: float | None) -> Profile:
-    """The profile behind the trade-off curve of a question."""
+    """The observer's δ at each ε, from which the trade-off curve is computed, and how far and how finely to look at it.
+
+    Args:
+        delta, epsilon: what the question asks about; one of them is None.
+    """
     if question.fresh and question.rounds > 1:
         # the composition of rounds with fresh noise is known at one ε alone; at smaller ε, δ counts as 1
         bound = answer(question, delta, epsilon).bound
@@ -163,7 +174,7 @@ def needed(fields: Fields) -> dict[str, Any]:
 
 
 def command(question: Question, delta: float | None, epsilon: float | None) -> str:
-    """The command `p2p-sim privacy` that answers a question, with no more options than it needs."""
+    """The command line of `p2p-sim privacy` that answers a question at a δ, or at an ε, without needless options."""
     q = question
     options: Options = [("cluster-size", q.cluster_size), ("flip-prob", q.flip_prob)]
     options += [("sampling-rate", q.sampling_rate), ("delta", delta), ("epsilon", epsilon)]
@@ -173,13 +184,13 @@ def command(question: Question, delta: float | None, epsilon: float | None) -> s
 
 
 def _command(name: str, options: Options) -> str:
-    """The command `p2p-sim NAME` with options."""
+    """The command line `p2p-sim NAME` with the options that have a value."""
     words = (f"--{option} {shlex.quote(str(value))}" for option, value in options if value is not None)
     return " ".join(["p2p-sim", name, *words])
 
 
 def scenario(question: Question, delta: float) -> str:
-    """A scenario of one cluster as the question describes it, as TOML; empty if there is none.
+    """The question's cluster as the text of a scenario file at this δ; empty if no scenario has such a cluster.
 
     Its rows have the observer's ε in the column of `COLUMNS`. A coalition of the question's size is drawn at random.
     The coalition's ε in a row is computed on another grid and may differ in the last digits.
@@ -204,7 +215,7 @@ def scenario(question: Question, delta: float) -> str:
 
 
 def _question(fields: Fields) -> Question:
-    """The question of a browser's fields; an empty field has the default of the command's option."""
+    """The question of a browser's fields, texts; an empty field gets the default of the option of `p2p-sim privacy`."""
     observer = fields.get("observer") or "learner"
     flip_prob, rate = _number(fields, "flip_prob", float), _number(fields, "sampling_rate", float)
     flip_prob = _present(flip_prob, "flip-prob")
@@ -222,14 +233,14 @@ def _question(fields: Fields) -> Question:
 
 
 def _present(number: NumberT | None, option: str) -> NumberT:
-    """The number in a field that must not be empty."""
+    """The number itself; raises an InputError that names the option if it is None, as the field was empty."""
     if number is None:
         raise InputError(f"--{option}: is missing")
     return number
 
 
 def _number(fields: Fields, name: str, kind: type[NumberT]) -> NumberT | None:
-    """The number in a field, a whole number if `kind` is int; None if the field is empty."""
+    """The number in the field `name`, a whole number if `kind` is int; None if the field is empty."""
     text = fields.get(name, "").strip()
     try:
         return kind(text) if text else None

@@ -95,6 +95,7 @@ class Worth:
         return self._view_of(self._request)
 
     def _view_of(self, request: FigureRequest) -> View:
+        """The columns that a request shows as lines; a request without a group may get one."""
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
             # a line for each value of a key of texts, such as a mechanism, so that no line joins points of two values
@@ -105,8 +106,9 @@ class Worth:
         return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:
-        """The choices that the page offers: columns of numbers for y, columns for x, groups and panels, and swept keys
-        with values.
+        """The choices that the page offers: numbers, columns, groups and facets, each with labels by column, and axes.
+
+        numbers: for y. columns: for x. groups: for lines. facets: for panels. axes: swept keys with their values.
         """
         table = self.table
         names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
@@ -152,11 +154,11 @@ class Worth:
 
     @cached_property
     def _facets(self) -> list[Any]:
-        """The values of the column that has a panel for each, in the order of the points."""
+        """The values of the column that makes panels, in the order of the points; empty if there is one panel."""
         return list(self.table[self.view.facet].unique()) if self.view.facet else []
 
     def _colours(self) -> dict[str, Any]:
-        """The chart for the browser if a column is shown as colours over two axes.
+        """The chart for the browser if the column `heat` is shown as colours of cells over two axes.
 
         Raises:
             InputError: a column is not there or not fit for its use, or a pair of values has several points.
@@ -187,15 +189,17 @@ class Worth:
         }  # fmt: skip
 
     def _axis(self, column: str, log: bool = False) -> dict[str, Any]:
+        """An axis for the browser: its column with short and long name, and whether it is logarithmic."""
         return {"column": column, "name": short(column), "label": long(column, self.table), "log": log}
 
     def _heat(self, request: FigureRequest) -> Chosen:
+        """The request for a heat map with both axes named, without lines and panels, and checked."""
         full = filled(replace(request, group=None, facet=None), self.results, self.table)
         check_heat(full, self.results, self.table)
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Choices of columns that show all points if there are too many lines, each with the text of its button."""
+        """Choices of columns that show all points if there are too many lines: each a button's text and its fields."""
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:
             choice = replace(request, facet=key, x=None if request.x == key else request.x, group=None)
@@ -213,7 +217,7 @@ class Worth:
         return [*choices, {"text": text, "heat": figure, "x": full.x, "y": full.y}]
 
     def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
-        """The points of a line, in the order of x, with the texts that the browser shows of each."""
+        """The points of a line for the browser, in their order: panel, coordinates, interval and texts of each."""
         view, drawn = self.view, []
         for _, row in part.iterrows():
             # an ε has no interval, and a mean of a single replicate none that is finite
@@ -235,14 +239,14 @@ class Worth:
         return (self._request.heat,) if self._request.heat else (self.view.x, self.view.y)
 
     def _point_text(self, row: pd.Series) -> str:
-        """A point in words."""
+        """A point in words: its values of the swept keys that vary, and of the columns that the chart shows."""
         keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
         rest = dict.fromkeys(name for name in self._measured if name not in keys)
         measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
-        """The learner without privacy as a level with its interval, if it is one number for all points."""
+        """The level of the learner without privacy, with its interval; empty unless it is the same for all points."""
         reference = reference_of(drawn, self.view)
         if reference is None or reference.level is None:
             return []
@@ -251,7 +255,7 @@ class Worth:
         return [{"label": reference_text(self.view.y), "dash": "7 5", "pieces": [{"points": [level]}]}]
 
     def point(self, key: str) -> dict[str, Any]:
-        """One point: its figures and its scenario.
+        """One point by its name: its description, its figures as pairs of texts, and its scenario as TOML.
 
         Raises:
             InputError: there is no such point.
@@ -276,7 +280,7 @@ class Worth:
         return text
 
     def written(self, format_: str) -> bytes:
-        """The figure as PNG or SVG, drawn as `p2p-sim plot` draws it, or the points as CSV."""
+        """A file's content in one of `FORMATS`: the figure as `p2p-sim plot` draws it, or the points as CSV."""
         if format_ == "csv":
             text = io.StringIO()
             without_formulas(self.table).to_csv(text, index=False, float_format="%.17g")
@@ -294,7 +298,7 @@ class Worth:
 
 
 def scenario_of(directory: ReadableDirectory, row: pd.Series) -> str:
-    """The text of a point's scenario file: the base scenario with the point's values of swept keys."""
+    """The text of a point's scenario file: the directory's base scenario with the row's values of swept keys."""
     manifest = read_manifest(directory.path)
     tree = json.loads(json.dumps(manifest["scenario"]))
     for axis in manifest.get("axes") or []:
@@ -309,17 +313,17 @@ def scenario_of(directory: ReadableDirectory, row: pd.Series) -> str:
 
 
 def _with_labels(columns: Sequence[str]) -> dict[str, str]:
-    """Columns with the labels by which people choose them."""
+    """The columns, each with the short name by which people choose it."""
     return {name: short(name) for name in columns}
 
 
 def _values(column: pd.Series) -> list[dict[str, str]]:
-    """The values of a swept key, each as a browser sends it back and as text."""
+    """The values in a column, each as the browser sends it back ("value") and as people read it ("text")."""
     return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
 
 
 def _text(cell: Any) -> str:
-    """A cell as plain text that is the same on axes and in rows."""
+    """A value of a swept key as text, the same whether it comes from a manifest or a row: of 1, 1.0 and np.int64(1)."""
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, bool) or not isinstance(plain, int | float):
         return plain if isinstance(plain, str) else json.dumps(plain)
