@@ -116,7 +116,7 @@ class Explorer:
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
     async def _in_worker(self, task: str, request: Request) -> Response:
-        """As JSON, a worker process's answer to the request's fields as a question of the kind `task`, one of `LANES`."""
+        """As JSON, a worker process's answer to a question of a kind in `LANES`, `task`, with the request's fields."""
         return _json(await self._lanes[task].ask(task, dict(request.query_params)))
 
     def _results(self, _: Request) -> dict[str, Any]:

@@ -26,7 +26,10 @@ class OtherModelError(Exception):
 
 
 def versions() -> Versions:
-    """The versions in this process on which rows may depend; imports the simulator, so that no task waits for that."""
+    """Versions on which rows may depend, by name: of p2p-sim, its model, Python, libraries and plug-ins here.
+
+    The simulator is imported too, so that no task waits for that.
+    """
     import p2p_sim.replicate.run  # noqa: F401
     from p2p_sim.base import codes
     from p2p_sim.base.plugins import packages
@@ -74,9 +77,10 @@ def compare(
 
 
 def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:
-    """Perform a batch on a worker, with one numerical thread.
+    """What `perform` returns for a batch, in a form that can be sent; called on a worker, with one numerical thread.
 
-    The model version is compared here too, since the worker may have joined after `compare`.
+    Args:
+        model_version: of the process that sent the batch, compared here as the worker may have joined after `compare`.
 
     Raises:
         OtherModelError: the worker has another model version.
@@ -161,6 +165,7 @@ class DaskWorkers:
             client.close(timeout=2)
 
     def _connected(self) -> Any:
+        """The Dask client of the scheduler, whose workers were checked when it was made."""
         if self._client is None:
             self._client = _connect(self.address, self.connect_s)
             try:
@@ -172,7 +177,11 @@ class DaskWorkers:
 
 
 def _connect(address: str, within_s: float) -> Any:
-    """A client of the scheduler."""
+    """A Dask client of the scheduler.
+
+    Args:
+        address: of the scheduler, or a scheduler file. within_s: seconds within which it must answer.
+    """
     try:
         import dask
         from distributed import Client, Security
@@ -206,7 +215,7 @@ def _scheduler(address: str) -> str:
 
 
 def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:
-    """Wait for the first worker, then `compare` the versions of all workers and of the scheduler."""
+    """Wait for a worker, at most `within_s` seconds, and `compare` the versions of all workers and the scheduler."""
     try:
         client.wait_for_workers(1, timeout=within_s)
     except TimeoutError:
@@ -233,6 +242,7 @@ def _threads(client: Any, address: str) -> int:
 
 
 def _lost(address: str) -> RunFailed:
+    """The error that the scheduler is lost."""
     return RunFailed(f"dask: lost the scheduler at {address}")
 
 
@@ -250,7 +260,7 @@ class _Flight:
         self._alone = False
 
     def fill(self) -> bool:
-        """Hand out batches up to the limit, and return whether any batch is unfinished.
+        """Hand out batches, up to two for each thread of the workers, and return whether any batch is unfinished.
 
         A batch that may have killed a worker comes last, alone.
         """
@@ -270,7 +280,7 @@ class _Flight:
         self._arrivals.add(future)
 
     def landed(self) -> list[list[Done]]:
-        """Results of the batches that have ended, after waiting for at least one; new batches are handed out."""
+        """Wait until at least one batch has ended, hand out new batches, and return the results of each ended batch."""
         self._look()
         while not self._arrivals.has_ready():
             time.sleep(0.002)
@@ -280,7 +290,7 @@ class _Flight:
         return [each for each in results if each]
 
     def _look(self) -> None:
-        """Check once a second that the scheduler answers, and that a worker has been there within `patience_s`."""
+        """Check, at most once a second, that the scheduler answers, and that a worker was there within `patience_s`."""
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
             return
@@ -292,7 +302,7 @@ class _Flight:
             raise RunFailed(f"dask: no worker at {self._plan.address} for {self._plan.patience_s:g} s; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
-        """The results of a batch that has ended; empty if the batch is computed again, or its tasks are sent again."""
+        """The results of a batch whose Dask future ended; empty if it is computed again, or its tasks are sent again."""
         from distributed import CancelledError, KilledWorker
 
         batch, since = self._air.pop(future)

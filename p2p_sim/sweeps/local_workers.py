@@ -41,7 +41,7 @@ class Worker:
     life: Connection
 
     def ended(self) -> int:
-        """Wait for the process, close the pipes, and return the exit status; -9 where signal 9 ended it."""
+        """Wait until the process ends, close the pipes, and return its exit status, such as -9 if signal 9 ended it."""
         status = self.process.wait()
         self.pipe.close()
         self.life.close()
@@ -49,7 +49,7 @@ class Worker:
 
 
 def start(imports: str, perform: Perform) -> Worker:
-    """Start a worker with the interpreter, its options, the import path and the directory of this process.
+    """Start a worker process, with the interpreter, its options, the import path and the directory of this process.
 
     Args:
         imports: module that the worker imports before anything else. perform: runs a batch.
@@ -73,10 +73,12 @@ def start(imports: str, perform: Perform) -> Worker:
 
 
 def serve(pipe: int, life: int) -> None:
-    """Perform batch after batch until the driver closes the pipe; an empty first message reports that it is ready.
+    """Perform batch after batch and send the results, in a worker process, until the driver closes the pipe.
+
+    An empty first message reports that the worker is ready.
 
     Args:
-        pipe, life: handles of the worker's ends, see `Worker`.
+        pipe, life: handles of this process's ends of the pipes of `Worker`.
     """
     threading.Thread(target=_end_with_driver, args=(Connection(life, writable=False),), daemon=True).start()
     connection = Connection(pipe)
@@ -91,7 +93,11 @@ def serve(pipe: int, life: int) -> None:
 
 
 def _end_with_driver(life: Connection) -> None:
-    """End at once when the driver has ended for any reason; else the worker would first finish its batch."""
+    """End this process when the driver has ended for any reason; without this the worker would finish its batch first.
+
+    Args:
+        life: a pipe that closes when the driver ends.
+    """
     wait([life])
     os._exit(1)
 
@@ -175,14 +181,22 @@ class _Crew:
         return any(hired.batch for hired in self.workers.values())
 
     def hire(self, at_once: bool = False) -> None:
-        """Start a worker, which reports when it is ready; `at_once`: send it a batch without waiting for that."""
+        """Start a worker process, which gets batches once it reports that it is ready.
+
+        Args:
+            at_once: whether it is sent a first batch without waiting for the report.
+        """
         started = start(self._plan.imports, self._perform)
         self.workers[started.pipe] = hired = _Hired(started)
         if at_once:
             self._give(hired)
 
     def alone(self, seconds: float) -> Iterator[list[Done]]:
-        """Results of batches that this process runs until a worker is ready; workers are started after some seconds."""
+        """Yields the results of batches that this process runs itself, until a worker is ready.
+
+        Args:
+            seconds: time after which workers are started.
+        """
         later = threading.Timer(seconds, self._hire_others)
         later.start()
         try:
@@ -218,7 +232,7 @@ class _Crew:
         return None
 
     def results(self) -> list[list[Done]]:
-        """The results of each batch that has ended, after waiting for at least one worker; free workers get a batch."""
+        """Wait for at least one worker, give free workers a batch, and return the results of each batch that ended."""
         ready = set(wait(list(self.workers)))
         news = [self._news(hired) for pipe, hired in list(self.workers.items()) if pipe in ready]
         for hired in self.workers.values():
@@ -227,6 +241,7 @@ class _Crew:
         return [results for results in news if results]
 
     def _news(self, hired: _Hired) -> list[Done]:
+        """The results that a worker has sent; of one that died, those of tasks that are given up."""
         try:
             message: list[Done] = hired.worker.pipe.recv()
         except (EOFError, OSError):
@@ -237,6 +252,7 @@ class _Crew:
         return message
 
     def _give(self, hired: _Hired) -> None:
+        """Send a free worker the next batch, if there is one."""
         batch = self._queue.suspect() or self._queue.fresh()
         if batch is None:
             return
@@ -248,7 +264,11 @@ class _Crew:
         hired.batch, hired.since = batch, time.perf_counter()
 
     def _bury(self, hired: _Hired) -> list[Done]:
-        """Take back a dead worker's batch, start another if there is work, and return results of failed tasks."""
+        """Take back a dead worker's batch, start another worker if there is work, and return results of tasks given up.
+
+        Raises:
+            RunFailed: too many workers in a row died before they were ready.
+        """
         del self.workers[hired.worker.pipe]
         status = hired.worker.ended()
         if not hired.ready:

@@ -50,7 +50,7 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Estimated time to the end, in seconds; None if unknown."""
+        """Estimated seconds until all replicates are finished or have failed; None if unknown."""
         if self.task_s is None:
             return None
         return self.task_s * max(self.replicates - self.finished - self.failed, 0) / self.workers
@@ -81,7 +81,7 @@ class SweepResult:
 
     @cached_property
     def terms(self) -> Terms:
-        """The conditions of the privacy figures of all rows together, by the figure's column."""
+        """The conditions under which the privacy figures of these rows hold, by the figure's column."""
         terms = read_terms(self.directory)
         return merged([terms[name] for name in dict.fromkeys(self.rows.get("statement", ())) if name in terms])
 
@@ -103,15 +103,16 @@ class _Driver:
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
 
     def tasks(self) -> Iterator[Task]:
-        """Yields the replicates that are not on disk: the first of every point, then the second of every point, and so
-        on.
-        """
+        """Yields a task for each replicate not on disk: the first of every point, then the second, and so on."""
         for replicate, identity in itertools.product(range(self.plan.replicates), self.plan.identified):
             if not self.session.store.has(identity, replicate):
                 yield self.task(identity, replicate)
 
     def task(self, identity: str, replicate: int) -> Task:
-        """The task of one replicate of one point, as plain values; those of some thousand points are kept."""
+        """The task of a replicate of the point with this identity (16 digits).
+
+        A point's scenario is made into text once, and that of about a thousand points is kept for later replicates.
+        """
         whole = self.points.get(identity)
         if whole is None:
             if len(self.points) > 1000:
@@ -121,7 +122,7 @@ class _Driver:
         return replace(whole, replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
-        """Tasks in batches of about half a second, by the time that earlier tasks took; those of a run singly."""
+        """Yields the tasks in batches of about half a second, by the times of earlier tasks; those of a run singly."""
         tasks = self.tasks()
         while True:
             size = 1
@@ -133,7 +134,7 @@ class _Driver:
             yield batch
 
     def note(self, results: Sequence[Done]) -> None:
-        """Count results that came back, and the seconds that they took."""
+        """Count results that came back, note the seconds that they took, and report the progress."""
         failed = sum(result.row is None for result in results)
         self.progress.failed += failed
         self.progress.finished += len(results) - failed
@@ -221,7 +222,7 @@ def run_sweep(
 
 
 def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
-    """Raise an InputError for a row on disk that belongs to another sweep or run."""
+    """Raise an InputError if a row in the file `path` belongs to another sweep or run."""
     if missing := [key for key in plan.keys if key not in row]:
         raise InputError(f"{path}: a row without {missing[0]} is of another sweep")
     if not plan.axes and row["scenario"] not in plan.identified:
@@ -232,7 +233,7 @@ def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
 
 
 def _described(plan: SweepPlan) -> dict[str, Any]:
-    """The keys of a sweep's manifest besides those of its base scenario: kind, axes and figures; empty for a run."""
+    """The keys kind, axes and plots of a sweep's manifest; empty for a run, a plan without axes."""
     if not plan.axes:
         return {}
     axes = [
@@ -258,7 +259,7 @@ def sweep(
 
     Args:
         base: the scenario, the path of its file, or the name of a shipped one.
-        axes: dotted keys and their values.
+        axes: lists of values by dotted key, such as {"mechanism.flip_prob": [0.1, 0.2]}.
         replicates: of each point; None: the base scenario's.
         out: results directory; default results/<name>-<hash8> below the current directory.
         workers: number of worker processes on this machine; 1: this process alone.

@@ -36,12 +36,12 @@ class ShardsTask(Task):
 
     @property
     def whole(self) -> Task:
-        """The task of the whole replicate."""
+        """The task that runs the whole replicate."""
         return Task(self.point, self.replicate, self.scenario, self.folder, self.data_dir)
 
 
 def _prepare(task: Task) -> Prepared | Streamed:
-    """The replicate of a task, ready to run; its users are in memory only if the scenario needs them there."""
+    """What the replicate of a task needs to run; `Streamed` if its users need not all be in memory at a time."""
     return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
 
 
@@ -50,7 +50,7 @@ _prepared = lru_cache(maxsize=1)(_prepare)
 
 
 def perform_parts(batch: Batch) -> list[Done]:
-    """Run parts of a replicate, a `ShardsTask` each; a result has an Outcome in place of a row."""
+    """The results of parts of a replicate, a `ShardsTask` each; a result has an Outcome in place of a row."""
     return [attempt(task, lambda task: (_outcome(cast(ShardsTask, task)), None)) for task in batch]
 
 
@@ -77,7 +77,7 @@ class SplitShards:
     workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Results of whole replicates, one by one; `perform` is not used.
+        """Yields the results of whole replicates, one by one; `perform` is not used.
 
         While this process measures one replicate, the workers go on with the next.
         """
