@@ -140,7 +140,7 @@ def plot_epsilon(
 
 
 def _top(epsilon: Floats, epsilon_local: float) -> float:
-    """The upper end of the axis or colour scale: ε₀ or, if that is infinite or 0, a finite number."""
+    """The upper end of an axis or colour scale for users' ε: ε₀ or, if that is infinite or 0, above all finite ε."""
     if math.isfinite(epsilon_local) and epsilon_local > 0:
         return epsilon_local
     return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0

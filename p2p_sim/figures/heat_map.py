@@ -57,7 +57,7 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The colour scale, from the least finite value to the largest; a little longer if both are equal."""
+    """The colour scale from the least finite value of `grid` to the largest; a little longer if both are equal."""
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if logarithmic:
@@ -66,12 +66,12 @@ def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
 
 
 def _tick(cell: object, characters: int) -> str:
-    """A value in lines of so many characters, in which no word is broken."""
+    """A cell's value as text in lines of at most so many characters, in which no word is broken."""
     return textwrap.fill(value(cell), characters, break_long_words=False)
 
 
 def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], norm: Normalize) -> None:
-    """Writes values into the cells, dark on light colours and light on dark ones."""
+    """Write the values `grid` into their cells, each with ± `half`, dark on light colours and light on dark ones."""
     for (row, column), cell in np.ndenumerate(grid):
         if np.isnan(cell):
             continue

@@ -180,7 +180,7 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
 
 
 def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
-    """Set the scale of an x axis of counts."""
+    """Set the x axis for counts: a logarithmic scale, or ticks at whole numbers."""
     if logarithmic:
         axes.set_xscale("log")
         powers_of_ten(axes.xaxis)
@@ -189,7 +189,7 @@ def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
 
 
 def _spread(sizes: Counts) -> Floats:
-    """The sizes as places along x; equal sizes are moved apart a little, so that no mark hides another."""
+    """The clusters' sizes as places along x; equal sizes are moved apart a little, so that no mark hides another."""
     groups = pd.Series(sizes).groupby(sizes)
     rank = groups.cumcount().to_numpy() - 0.5 * (groups.transform("size").to_numpy() - 1)
     gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
@@ -197,7 +197,11 @@ def _spread(sizes: Counts) -> Floats:
 
 
 def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: Any) -> None:
-    """Draw the share of all times (seconds; infinity for never) that lie at or before a time, up to `end`."""
+    """Draw steps: the share of `times` (seconds; infinity: never) that lie at or before each time from 0 to `end`.
+
+    Args:
+        label: for the legend, or None. look: keywords of matplotlib's `step`.
+    """
     came = np.sort(times[np.isfinite(times)])
     steps = np.unique(np.linspace(0, came.size - 1, min(came.size, MOST_POINTS)).astype(np.int64))
     shares = [0.0, *((steps + 1) / times.size), came.size / times.size]
@@ -211,6 +215,7 @@ def _decades(times: Floats) -> bool:
 
 
 def _time_axis(axes: Axes, times: Floats) -> None:
+    """Set the x axis for times in seconds, logarithmic if these spread over more than two decades."""
     if _decades(times):
         axes.set_xscale("log")
         powers_of_ten(axes.xaxis)
@@ -220,7 +225,7 @@ def _time_axis(axes: Axes, times: Floats) -> None:
 
 
 def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
-    """Edges of a histogram's bins, seconds, and the weight of one message in them; labels the axes."""
+    """Label the axes of a histogram of times, and return its bins' edges in seconds, and the height of one message."""
     _time_axis(axes, times)
     if _decades(times):
         low, high = float(times[times > 0].min()), float(times.max())
@@ -235,11 +240,13 @@ def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
 
 
 def _deadline(axes: Axes, deadline_s: float | None) -> None:
+    """Draw a vertical line at a deadline; nothing if it is None."""
     if deadline_s is not None:
         axes.axvline(deadline_s, color="black", linestyle="-.", linewidth=1.0, label=f"deadline, {deadline_s:g} s")
 
 
 def _legend(axes: Axes, columns: int = 2) -> None:
+    """Draw the legend below the axes, with opaque samples of its lines and marks."""
     legend = axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=columns)
     for handle in legend.legend_handles:
         if handle is not None:

@@ -37,7 +37,11 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
 
 
 def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw the figure of `plot_privacy_utility` on given axes, without title and legend."""
+    """Draw accuracy, or the rows' other measure, against each ε that one could state, on axes without title and legend.
+
+    Args:
+        rows: one line a replicate of a single point, as `load_results` gives them.
+    """
     measure = _measure(rows)
     value = mean_interval(measure.values)
     # the level without privacy, with its interval
@@ -95,7 +99,7 @@ class _Measure(NamedTuple):
 
 
 def _measure(rows: pd.DataFrame) -> _Measure:
-    """The measure of the rows: excess risk if the law is known, a density's own measure, or else accuracy."""
+    """The quality of the rows' model: excess risk if the law is known, a density's own measure, or else accuracy."""
     column = quality(rows)
     if column == "excess_risk":
         return _Measure(rows[column], rows["nonprivate_excess_risk"], f"excess risk ({loss_text(rows)})", excess=True)
@@ -106,7 +110,11 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 
 
 def statements(rows: pd.DataFrame) -> dict[str, float]:
-    """Every ε in (0, ∞) that one could state for a result, the largest over replicates, by the text that states it."""
+    """The values of ε that one could state for one point's result, by the text that says what each counts.
+
+    Each is the largest over the replicates, one row each. A column of ε is left out if a replicate has none there, or
+    if the largest is 0 or infinite.
+    """
     stated = {}
     for column, text in STATEMENTS:
         values = rows[column].astype(float) if column in rows else pd.Series([math.nan])
@@ -118,7 +126,7 @@ def statements(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _ends(mean: Mean) -> tuple[float, float]:
-    """The ends of a mean's interval; the mean twice if a single replicate gives no interval."""
+    """The lower and upper end of a mean's interval; the mean itself twice if it is of a single replicate."""
     return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
 
 
@@ -139,7 +147,11 @@ def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon:
 
 
 def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draw every trial's value in a column, and the best so far among the trials that meet the goal."""
+    """Draw every trial's value in a column, and the best so far among the trials that meet the goal.
+
+    Args:
+        trials: one row a trial, with trial and meets_goal. more: whether a higher value is better.
+    """
     meets = trials["meets_goal"].to_numpy(bool)
     values = trials[column].to_numpy(float)
     axes.plot(trials["trial"][~meets], values[~meets], "x", color=GREY, label="stopped, or does not meet the goal")
@@ -154,7 +166,11 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
 
 
 def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draws the finished trials' scores against ε, and a line through the trials that no other beats in both."""
+    """Draw the finished trials' scores against ε, and a line through the trials that no other beats in both.
+
+    Args:
+        trials: one row a trial, with state and epsilon_upper. column: of the score. more: whether higher is better.
+    """
     finished = trials[trials["state"] == "finished"]
     finished = finished[np.isfinite(finished["epsilon_upper"].astype(float))]
     epsilon, values = finished["epsilon_upper"].to_numpy(float), finished[column].to_numpy(float)
@@ -166,7 +182,9 @@ def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> Non
 
 
 def front(epsilon: np.ndarray, values: np.ndarray, more: bool) -> list[int]:
-    """Positions of the points that no other point beats in both ε and value, in ascending order of ε.
+    """Indices of the points that no other point beats in both ε and value, in ascending order of ε.
+
+    A smaller ε is better, and a higher value if `more`, else a smaller one.
 
     >>> front(np.array([0.2, 0.1, 0.3]), np.array([0.8, 0.7, 0.6]), True)
     [1, 0]

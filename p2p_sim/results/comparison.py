@@ -100,7 +100,7 @@ def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], re
 
 
 def _mismatch(before: pd.DataFrame, after: pd.DataFrame, axes: Sequence[str]) -> str:
-    """Why no point matched, in a few words: the first axis without a common value, else the replicates."""
+    """Why no rows of the two tables match, in a few words: the first axis without a common value, if there is one."""
     for axis in axes:
         values = [list(dict.fromkeys(table[axis])) for table in (before, after)]
         if not set(values[0]) & set(values[1]):
@@ -109,11 +109,12 @@ def _mismatch(before: pd.DataFrame, after: pd.DataFrame, axes: Sequence[str]) ->
 
 
 def _few(values: Sequence[object]) -> str:
+    """The first four values as text, with dots if there are more."""
     return ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
 
 
 def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Setting, ...]:
-    """The keys in which two base scenarios differ, without names, replicate counts and the keys of `axes`."""
+    """The keys in which two base scenarios differ, with both values; not name, replicates and the keys in `axes`."""
     before, after = _leaves(first.scenario), _leaves(second.scenario)
     keys = [key for key in dict.fromkeys([*before, *after]) if key not in ("name", "replicates")]
     unmatched = [key for key in keys if not any(key == axis or key.startswith(axis + ".") for axis in axes)]

@@ -302,7 +302,7 @@ class _Flight:
             raise RunFailed(f"dask: no worker at {self._plan.address} for {self._plan.patience_s:g} s; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
-        """The results of a batch whose Dask future ended; empty if it is computed again, or its tasks are sent again."""
+        """The results of a batch whose Dask future ended; empty if the batch or its tasks are computed again."""
         from distributed import CancelledError, KilledWorker
 
         batch, since = self._air.pop(future)
