@@ -120,13 +120,15 @@ class Explorer:
         return _json(await self._lanes[task].ask(task, dict(request.query_params)))
 
     def _results(self, _: Request) -> dict[str, Any]:
-        lines = [
-            {"key": directory.key, "name": directory.name, "label": directory.label,
-             "published": directory.published, "running": directory.state == "running",
-             "finished": directory.state == "finished"}
-            for directory in self._directories.all()
-        ]  # fmt: skip
-        return {"results": lines, "left_out": self._directories.left_out()}
+        return {
+            "results": [
+                {"key": directory.key, "name": directory.name, "label": directory.label,
+                 "published": directory.published, "running": directory.state == "running",
+                 "finished": directory.state == "finished"}
+                for directory in self._directories.all()
+            ],
+            "left_out": self._directories.left_out(),
+        }  # fmt: skip
 
     def _choice(self, request: Request) -> "Worth":
         """The directories and columns that a request's fields choose, from which pages and downloads are made."""

@@ -159,9 +159,15 @@ def needed(fields: Fields) -> dict[str, Any]:
     size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
     calibration = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)
-    options: Options = [("cluster-size", size), ("epsilon", epsilon), ("delta", delta), ("sampling-rate", theta)]
-    options += [("observer", observer)] * (observer != "learner") + [("members", members)] * (members is not None)
-    options += [("num-classes", classes)] * (classes != 2)
+    options: Options = [
+        ("cluster-size", size),
+        ("epsilon", epsilon),
+        ("delta", delta),
+        ("sampling-rate", theta),
+        ("observer", None if observer == "learner" else observer),
+        ("members", members),
+        ("num-classes", None if classes == 2 else classes),
+    ]
     beware = exposed(observer, size, delta, members or 1)
     question = f"n = {size:,}, {observer}" + (f" of {members} members" if members is not None else "")
     return {
@@ -175,12 +181,18 @@ def needed(fields: Fields) -> dict[str, Any]:
 
 def command(question: Question, delta: float | None, epsilon: float | None) -> str:
     """The command line of `p2p-sim privacy` that answers a question at a δ, or at an ε, without needless options."""
-    q = question
-    options: Options = [("cluster-size", q.cluster_size), ("flip-prob", q.flip_prob)]
-    options += [("sampling-rate", q.sampling_rate), ("delta", delta), ("epsilon", epsilon)]
-    options += [("observer", q.observer)] * (q.observer != "learner") + [("members", q.members)]
-    options += [("rounds", q.rounds)] * (q.rounds != 1) + [("num-classes", q.num_classes)] * (q.num_classes != 2)
-    return _command("privacy", options) + " --fresh" * q.fresh
+    options: Options = [
+        ("cluster-size", question.cluster_size),
+        ("flip-prob", question.flip_prob),
+        ("sampling-rate", question.sampling_rate),
+        ("delta", delta),
+        ("epsilon", epsilon),
+        ("observer", None if question.observer == "learner" else question.observer),
+        ("members", question.members),
+        ("rounds", None if question.rounds == 1 else question.rounds),
+        ("num-classes", None if question.num_classes == 2 else question.num_classes),
+    ]
+    return _command("privacy", options) + " --fresh" * question.fresh
 
 
 def _command(name: str, options: Options) -> str:
@@ -195,27 +207,31 @@ def scenario(question: Question, delta: float) -> str:
     Its rows have the observer's ε in the column of `COLUMNS`. A coalition of the question's size is drawn at random.
     The coalition's ε in a row is computed on another grid and may differ in the last digits.
     """
-    q = question
-    if q.cluster_size is None or q.num_classes != 2 or q.rounds != 1 or q.observer not in COLUMNS:
+    size, members = question.cluster_size, question.members
+    if size is None or question.num_classes != 2 or question.rounds != 1 or question.observer not in COLUMNS:
         return ""
-    if q.cluster_size > (LARGEST_SCENARIO if q.members is None else LARGEST_WITH_COALITION):
+    if size > (LARGEST_SCENARIO if members is None else LARGEST_WITH_COALITION):
         return ""
     # a coalition needs the event engine, which records what its members fetched
     tree: dict[str, Any] = {
         "name": "explored",
         "replicates": 10,
-        "engine": "vectorised" if q.members is None else "events",
-        "population": {"kind": "synthetic", "users": q.cluster_size, "num_clusters": 1},
-        "mechanism": {"kind": "label_exchange", "flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate},
+        "engine": "vectorised" if members is None else "events",
+        "population": {"kind": "synthetic", "users": size, "num_clusters": 1},
+        "mechanism": {
+            "kind": "label_exchange",
+            "flip_prob": question.flip_prob,
+            "sampling_rate": question.sampling_rate,
+        },
         "privacy": {"delta": delta},
     }
-    if q.members is not None:
-        tree["adversaries"] = {"coalition": {"share": q.members / q.cluster_size}}
+    if members is not None:
+        tree["adversaries"] = {"coalition": {"share": members / size}}
     return toml(tree)
 
 
 def _question(fields: Fields) -> Question:
-    """The question of a browser's fields, texts; an empty field gets the default of the option of `p2p-sim privacy`."""
+    """The question of a browser's fields, texts; an empty field gets the default of `p2p-sim privacy`."""
     observer = fields.get("observer") or "learner"
     flip_prob, rate = _number(fields, "flip_prob", float), _number(fields, "sampling_rate", float)
     flip_prob = _present(flip_prob, "flip-prob")

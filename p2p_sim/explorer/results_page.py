@@ -99,10 +99,9 @@ class Worth:
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
             # a line for each value of a key of texts, such as a mechanism, so that no line joins points of two values
-            axes = (view.x, view.facet)
-            named = [key for key in self.results.keys if key not in axes and not is_number(self.table[key])]
-            group = tuple(key for key in named if 1 < self.table[key].nunique() <= MOST_SERIES)[:1]
-            view = replace(view, group=group)
+            free = [key for key in self.results.keys if key not in (view.x, view.facet)]
+            named = [key for key in free if not is_number(self.table[key])]
+            view = replace(view, group=tuple(k for k in named if 1 < self.table[k].nunique() <= MOST_SERIES)[:1])
         return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:
@@ -114,10 +113,9 @@ class Worth:
         names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
         numbers = [name for name in names if is_number(table[name]) and table[name].notna().any()]
         groups = [name for name in names if 1 < table[name].nunique() <= MOST_SERIES]
-        columns = [name for name in names if name in numbers or name in groups]
         return {
             "numbers": _with_labels(numbers),
-            "columns": _with_labels(columns),
+            "columns": _with_labels([name for name in names if name in numbers or name in groups]),
             "groups": _with_labels(groups),
             "facets": _with_labels([name for name in groups if table[name].nunique() <= MOST_FACETS]),
             "axes": self.axes,
@@ -267,10 +265,13 @@ class Worth:
         swept = [key for key in self.results.keys if key in row]
         rest = [name for name in (*SHOWN, *self._measured) if name in row and name not in swept]
         columns = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
-        lines = [(short(name), self._cell_text(row, name)) for name in columns]
         # of several directories, the one whose key begins the point's name
         directory = next((each for each in self.directories if key.startswith(each.key + ":")), self.directories[0])
-        return {"name": self._point_text(row), "lines": lines, "scenario": scenario_of(directory, row)}
+        return {
+            "name": self._point_text(row),
+            "lines": [(short(name), self._cell_text(row, name)) for name in columns],
+            "scenario": scenario_of(directory, row),
+        }
 
     def _cell_text(self, row: pd.Series, name: str) -> str:
         """The cell of a row in the column `name` as text, with the mean's interval if it has one."""

@@ -50,8 +50,7 @@ class Connection(H11Protocol):
             each for each in self.connections if isinstance(each, Connection) and not each.transport.is_closing()
         ]
         if len(connections) > MOST_CONNECTIONS:
-            idle = [each for each in connections if each._idle]
-            min(idle, key=lambda each: each._since).transport.abort()
+            min((each for each in connections if each._idle), key=lambda each: each._since).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request; the time limit for its headers does not start anew with more bytes."""

@@ -126,8 +126,9 @@ def plot_epsilon(
                     points[:, 0], points[:, 1], s=7.0 + 14.0 * index, color=COLOURS[index], marker=MARKERS[index],
                     alpha=0.8, linewidths=0, label=f"{label} ({int(np.count_nonzero(chosen)):,})", zorder=3,
                 )  # fmt: skip
-        alone = f"noisy label alone: ε₀ = {bound_text(epsilon_local, up=True)}"
-        axes.axhline(top, color=GREY, linestyle="--", label=alone)
+        axes.axhline(
+            top, color=GREY, linestyle="--", label=f"noisy label alone: ε₀ = {bound_text(epsilon_local, up=True)}"
+        )
         if math.isinf(epsilon_local):
             axes.set_yticks([0.0, top], ["0", "∞"])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -194,6 +195,12 @@ def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
             if rows:
                 sizes, epsilons = [row.cluster_size for row in rows], [getattr(row, column) for row in rows]
                 curves.append(Curve(label, sizes, epsilons, dashed=dashed))
-        title = f"One user's label, α = {table[0].flip_prob:g}, θ = {rate:g}"
-        panels.append(Panel("users in the cluster, n", "ε of the learner at δ = 1/n²", curves, title=title))
+        panels.append(
+            Panel(
+                x_label="users in the cluster, n",
+                y_label="ε of the learner at δ = 1/n²",
+                curves=curves,
+                title=f"One user's label, α = {table[0].flip_prob:g}, θ = {rate:g}",
+            )
+        )
     plot_panels(panels, path)

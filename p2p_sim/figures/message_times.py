@@ -85,8 +85,9 @@ def plot_coverage(
         _stairs(axes, answered_s, end, "answered: all users", color=COLOURS[0], linestyle="--", linewidth=1.5)
         _stairs(axes, submitted_s, end, "submission taken: all users", color=COLOURS[1], linewidth=1.8)
         if sampling_rate is not None:
-            text = f"sampling rate θ = {sampling_rate:g}"
-            axes.axhline(sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=text)
+            axes.axhline(
+                sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=f"sampling rate θ = {sampling_rate:g}"
+            )
         for share, marker in zip(QUANTILES if came.size else (), MARKERS, strict=False):
             by = float(np.quantile(came, share))
             axes.plot(

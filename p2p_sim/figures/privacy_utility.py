@@ -58,11 +58,10 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     # the same value at every ε that one could state for it, joined by a line
     stated = statements(rows)
     low, high = _ends(value)
-    error = [[value.value - low], [high - value.value]]
     for index, (text, epsilon) in enumerate(stated.items()):
         axes.errorbar(
-            [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
-            markersize=8, label=f"{text}: ε = {bound_text(epsilon, up=True)}",
+            [epsilon], [value.value], yerr=[[value.value - low], [high - value.value]], fmt=MARKERS[index],
+            color=COLOURS[index], capsize=4, markersize=8, label=f"{text}: ε = {bound_text(epsilon, up=True)}",
         )  # fmt: skip
     if len(stated) > 1:
         axes.plot([min(stated.values()), max(stated.values())], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)

@@ -79,12 +79,8 @@ def drawing(
 
 
 @contextmanager
-def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
-    """A context with axes to draw on: `existing`, or those of a new figure of pyplot, which notebooks show.
-
-    Args:
-        existing: the axes, or None. width, height: of a new figure, inches.
-    """
+def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
+    """A context with axes to draw on: `existing`, or those of a new figure of pyplot, which notebooks show."""
     from matplotlib import pyplot, rc_context
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.text import Text
@@ -94,8 +90,8 @@ def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) ->
             yield existing
         return
 
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)  # inches, the only margin
-    figure = pyplot.figure(figsize=(width, height), layout=layout)  # first, as pyplot may choose a backend
+    # the figure comes first, as pyplot may choose a backend; inches, the pads are its only margin
+    figure = pyplot.figure(figsize=(7.2, 4.4), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
     with rc_context({**RC, "text.parse_math": True}):
         axes = figure.subplots()
     titles = [child for child in axes.get_children() if isinstance(child, Text)]

@@ -161,7 +161,6 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
             axes.axhspan(low, high, color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(level, color=GREY, linestyle="--", linewidth=1.2, label=text)
     # the more lines there are, the lighter are their bands; the legend has one entry for all lines
-    several = len(reference.lines) > 1
     for number, line in enumerate(reference.lines):
         points, alpha = line.points, 0.2 / len(reference.lines)
         axes.fill_between(
@@ -169,7 +168,7 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
         )
         axes.plot(
             points["at"], points[column], color=GREY, linestyle="--", linewidth=1.2,
-            marker=MARKERS[line.index % len(MARKERS)] if several else None,
+            marker=MARKERS[line.index % len(MARKERS)] if len(reference.lines) > 1 else None,
             markerfacecolor="white", markersize=4, label=None if number else text,
         )  # fmt: skip
 

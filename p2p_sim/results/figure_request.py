@@ -100,8 +100,7 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
     columns = [name for name in names if name not in (POINT, *ends)]
     for option in ("x", "y", "group", "facet", "heat"):
-        name = getattr(request, option)
-        if name is not None:
+        if (name := getattr(request, option)) is not None:
             check_column(f"--{option}", name, columns)
     measured = ("--heat", request.heat) if request.heat else ("--y", request.y)
     option, name = measured

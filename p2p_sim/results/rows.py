@@ -299,8 +299,9 @@ def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
     for cells in rows.to_dict("records"):
         row = {str(name): cell for name, cell in cells.items()}
         terms = terms_of.get(str(row.get("statement")), {})
-        bounds = {column: statement_of(row, terms, column) for column in terms}
-        statements.append({column: bound for column, bound in bounds.items() if bound is not None})
+        statements.append(
+            {column: bound for column in terms if (bound := statement_of(row, terms, column)) is not None}
+        )
     return statements
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from cachetools import LRUCache
 
 from p2p_sim.base import InputError, RunFailed, count, count_of, optional_path
 from p2p_sim.measures import derived
@@ -79,6 +80,13 @@ class SweepResult:
         )
         return f"SweepResult({str(self.directory)!r}, {counts}, {self.more:,} more on disk)"
 
+    @property
+    def tidy(self) -> pd.DataFrame:
+        """The rows with the columns that follow from others; its `attrs["directory"]` is the results directory."""
+        rows = derived(self.rows)
+        rows.attrs["directory"] = str(self.directory)
+        return rows
+
     @cached_property
     def terms(self) -> Terms:
         """The conditions under which the privacy figures of these rows hold, by the figure's column."""
@@ -99,7 +107,7 @@ class _Driver:
     progress: Progress
     report: Report | None
     cold: int
-    points: dict[str, Task] = field(default_factory=dict)
+    points: LRUCache[str, Task] = field(default_factory=lambda: LRUCache(1000))
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
 
     def tasks(self) -> Iterator[Task]:
@@ -111,15 +119,12 @@ class _Driver:
     def task(self, identity: str, replicate: int) -> Task:
         """The task of a replicate of the point with this identity (16 digits).
 
-        A point's scenario is made into text once, and that of about a thousand points is kept for later replicates.
+        A point's scenario is made into text once, and that of a thousand points is kept for later replicates.
         """
-        whole = self.points.get(identity)
-        if whole is None:
-            if len(self.points) > 1000:
-                self.points.clear()
+        if identity not in self.points:
             scenario = self.plan.scenario(self.plan.identified[identity])
-            whole = self.points[identity] = Task.of(scenario, identity, 0, self.plan.data_dir)
-        return replace(whole, replicate=replicate)
+            self.points[identity] = Task.of(scenario, identity, 0, self.plan.data_dir)
+        return replace(self.points[identity], replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
         """Yields the tasks in batches of about half a second, by the times of earlier tasks; those of a run singly."""
@@ -275,8 +280,5 @@ def sweep(
     scenario, directory, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
     wanted = scenario.replicates if replicates is None else count_of("replicates", replicates, 1)
     plan = make_plan(scenario.name, scenario, axes_of(axes), wanted, plots=plots_of(plots), data_dir=data)
-    executor: Executor = LocalProcesses(workers) if count_of("workers", workers, 1) > 1 else Serial()
-    result = run_sweep(plan, directory, executor)
-    rows = derived(result.rows)
-    rows.attrs["directory"] = str(result.directory)
-    return rows
+    executor = LocalProcesses(workers) if count_of("workers", workers, 1) > 1 else Serial()
+    return run_sweep(plan, directory, executor).tidy

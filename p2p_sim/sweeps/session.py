@@ -80,8 +80,14 @@ class Session:
             if failures and stop:
                 return failures[0]
             for failure in failures:
-                record = {"point": failure.task.point, "replicate": failure.task.replicate, "error": failure.error}
-                self.fail({**record, **columns(failure.task)})
+                self.fail(
+                    {
+                        "point": failure.task.point,
+                        "replicate": failure.task.replicate,
+                        "error": failure.error,
+                        **columns(failure.task),
+                    }
+                )
             noted([*rows, *failures])
         return None
 

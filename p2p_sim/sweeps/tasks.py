@@ -41,8 +41,13 @@ class Task:
         Args:
             point: first 16 digits of the scenario's identity. replicate: the index. data_dir: where data files are.
         """
-        data = None if data_dir is None else str(data_dir)
-        return Task(point, replicate, scenario.model_dump_json(), str(scenario.folder), data)
+        return Task(
+            point,
+            replicate,
+            scenario=scenario.model_dump_json(),
+            folder=str(scenario.folder),
+            data_dir=None if data_dir is None else str(data_dir),
+        )
 
     @property
     def case(self) -> "Replicate":
