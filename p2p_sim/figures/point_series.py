@@ -93,7 +93,8 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
     """The points with finite y and x, with a new column "at", their place along x; and the values of x if x is text.
 
-    Values that are text have the places 0, 1, ...; if x is a number, its place is the number and the names are None.
+    The places of texts are 0, 1, ... in the order of the table. A number is its own place, the names are then None, and
+    the points are in the order of x or, if the view has a column `along`, of that (of the table if it is text).
     """
     points = table[np.isfinite(table[view.y])]
     if is_number(table[view.x]):

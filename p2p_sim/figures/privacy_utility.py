@@ -109,7 +109,7 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 
 
 def statements(rows: pd.DataFrame) -> dict[str, float]:
-    """The values of ε that one could state for one point's result, by the text that says what each counts.
+    """The values of ε that one could state for one point's result, each by the text that states it.
 
     Each is the largest over the replicates, one row each. A column of ε is left out if a replicate has none there, or
     if the largest is 0 or infinite.

@@ -176,7 +176,7 @@ def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
 
 
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
-    """How far x moves along the swept key `key` while the other keys in `free` are fixed: the mean of its ranges."""
+    """How far x moves along the swept key `key` while the other keys in `free` are fixed: its mean range, or 0."""
     finite = table[np.isfinite(table[x])]
     others = [axis for axis in free if axis != key]
     if not others or finite.empty:

@@ -113,5 +113,5 @@ def _write(frame: pd.DataFrame, path: Path) -> int:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """A column as an array that NumPy can read back without pickling: texts have at most 16 characters."""
+    """A column as an array that NumPy can read back without pickling; texts keep 16 characters."""
     return values if values.dtype.kind in "biuf" else values.astype("U16")

@@ -173,7 +173,11 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
 
 
 def held_replicates(directory: Path, identity: str) -> set[Key]:
-    """The points and replicates in a directory; InputError if its identity is another one. Empty if it is not there."""
+    """The points and replicates of a run, sweep or search in a directory; none if the directory is not there.
+
+    Raises:
+        InputError: the directory holds something else than results with this identity.
+    """
     if not directory.exists():
         return set()
     _check_directory(directory, identity)
