@@ -48,7 +48,7 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
     rows = pd.concat(parts, ignore_index=True)
     for key in keys:
-        # cells that can be compared: if numbers and texts are mixed, or cells are missing, all become texts
+        # cells that can be compared: if texts are mixed with numbers or gaps, all become texts
         cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
         if cells.dtype == object and not cells.map(lambda cell: isinstance(cell, str)).all():
             cells = pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)

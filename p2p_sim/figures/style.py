@@ -90,7 +90,7 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
             yield existing
         return
 
-    # the figure comes first, as pyplot may choose a backend; inches, the pads are its only margin
+    # before the settings below, as pyplot may choose a backend; the pads, in inches, are the only margin
     figure = pyplot.figure(figsize=(7.2, 4.4), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
     with rc_context({**RC, "text.parse_math": True}):
         axes = figure.subplots()

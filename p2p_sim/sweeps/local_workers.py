@@ -276,7 +276,9 @@ class _Crew:
             if hired.batch is not None:  # it never began this batch
                 self._queue.back(hired.batch)
             if self._stillborn > _STILLBORN:
-                raise RunFailed(f"{_STILLBORN} worker processes ended while they started, with exit status {status}")
+                raise RunFailed(
+                    f"{self._stillborn} worker processes ended while they started, with exit status {status}"
+                )
         given_up = []
         if hired.ready and hired.batch:
             error = f"killed its worker {self._plan.attempts} times"

@@ -113,7 +113,7 @@ class SweepPlan:
 
     def identity(self, scenario: Scenario) -> str:
         """The content hash, in hexadecimal, of a point's scenario and its data files; it names the point in rows."""
-        if any(key.startswith(("population", "network")) for key in self.keys):  # its files may be others
+        if any(key.startswith(("population", "network")) for key in self.keys):  # other data files than the base's
             return Replicate(scenario, data_dir=self.data_dir).identity
         return scenario.content_hash(self.checksums)
 
