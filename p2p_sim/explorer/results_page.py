@@ -291,7 +291,7 @@ class Worth:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"figure.{format_}"
             if self._request.heat:
-                draw(filled(self._request, self.results, self.table), self.results, self.table, path)
+                draw(self._request, self.results, self.table, path)
             else:
                 title, note = titles(self.results, self.table, f"{short(self.view.y)} against {short(self.view.x)}")
                 plot_lines(self.table, self.view, title, note, path)

@@ -63,17 +63,18 @@ def plot(
     return written
 
 
-def draw(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
+def draw(request: FigureRequest, results: Results, table: pd.DataFrame, path: Path) -> None:
     """Draw one figure into a file.
 
     Args:
-        request: the columns, as `filled` gives them. results: what is drawn. table: the points of its rows.
+        request: the columns. results: what is drawn. table: the points of its rows.
         path: the file, which ends in .png, .svg or .pdf.
 
     Raises:
-        InputError: a column is not fit for its use.
+        InputError: a column is not there or not fit for its use.
     """
-    (_heat if request.heat else _fit if request.fit else _lines)(request, results, table, path)
+    full = filled(request, results, table)
+    (_heat if full.heat else _fit if full.fit else _lines)(full, results, table, path)
 
 
 def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:

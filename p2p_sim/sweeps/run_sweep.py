@@ -212,10 +212,8 @@ def run_sweep(
         if failure is not None:
             raise failure.fault or RunFailed(f"replicate {failure.task.replicate} {failure.error}")
         if not progress.finished:
-            raise InputError(
-                f"{directory}: no replicate could be run; the first of {FAILURES} says: "
-                f"{session.first_error[:LONGEST_ERROR]}"
-            )
+            error = session.first_error[:LONGEST_ERROR]
+            raise InputError(f"{directory}: no replicate could be run; the first of {FAILURES} says: {error}")
         # sort the rows: points in their order along the axes, then those that were not asked for
         order = {point: index for index, point in enumerate(points)}
         rows = store.finish(
