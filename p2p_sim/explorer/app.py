@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -62,8 +62,9 @@ class Explorer:
     def __init__(self, directories: ReadableDirectories, lanes: Mapping[str, Asker]) -> None:
         self._directories, self._lanes = directories, lanes
         self._films: FIFOCache[str, dict[str, Any]] = FIFOCache(MOST_FILMS)
-        loader = FileSystemLoader(HERE / "templates")
-        self._templates = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+        )
         self._files = {path.name: path for path in (*(HERE / "static").iterdir(), *CHART.glob("chart.*"))}
 
     @cached_property
@@ -81,7 +82,7 @@ class Explorer:
 
     @property
     def routes(self) -> list[Route]:
-        """The addresses that the explorer answers, without the token, each with its function."""
+        """A route for each path that the explorer answers, after the token, to the function that answers it."""
         # computed in threads of this process; the questions of LANES, which may take minutes, in worker processes
         computed: dict[str, Callable[[Request], dict[str, Any]]] = {
             "results": self._results,
@@ -91,10 +92,10 @@ class Explorer:
             "watch": lambda request: self._watch.look(self._directories.of(request.query_params.get("results", ""))[0]),
             "scenarios": self._scenarios,
         }
-        answers = {
-            **{f"/{name}": self._page(name) for name in PAGES},
-            **{f"/api/{name}": _answering(_in_thread(function)) for name, function in computed.items()},
-            **{f"/api/{name}": _answering(self._worker_answer(name)) for name in LANES if name != "film"},
+        answers: dict[str, Answer] = {
+            **{f"/{name}": partial(self._page, name) for name in PAGES},
+            **{f"/api/{name}": _answering(partial(_in_thread, function)) for name, function in computed.items()},
+            **{f"/api/{name}": _answering(partial(self._in_worker, name)) for name in LANES if name != "film"},
             "/api/download": _answering(self._download),
             "/api/film": _answering(self._film),
             "/film/{name}": self._film_page,
@@ -102,13 +103,11 @@ class Explorer:
         }
         return [Route(path, answer, methods=["GET"]) for path, answer in answers.items()]
 
-    def _page(self, name: str) -> Answer:
-        async def page(request: Request) -> Response:
-            prefix = request.scope["explorer_prefix"]
-            content = {"prefix": prefix, "pages": PAGES, "page": name, "heading": PAGES[name], "version": version()}
-            return HTMLResponse(self._templates.get_template(f"{name or 'private'}.html").render(content))
-
-        return page
+    async def _page(self, name: str, request: Request) -> Response:
+        prefix, template = request.scope["explorer_prefix"], self._templates.get_template(f"{name or 'private'}.html")
+        return HTMLResponse(
+            template.render(prefix=prefix, pages=PAGES, page=name, heading=PAGES[name], version=version())
+        )
 
     async def _file(self, request: Request) -> Response:
         path = self._files.get(request.path_params["name"])
@@ -116,29 +115,27 @@ class Explorer:
             return JSONResponse({"error": "there is no such file"}, 404)
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
-    def _worker_answer(self, task: str) -> Answer:
-        """An answering function that sends the fields of a request to a worker process, for one task."""
-
-        async def answer(request: Request) -> Response:
-            return _json(await self._lanes[task].ask(task, dict(request.query_params)))
-
-        return answer
+    async def _in_worker(self, task: str, request: Request) -> Response:
+        """As JSON, a worker process's answer to a question of a kind in `LANES`, `task`, with the request's fields."""
+        return _json(await self._lanes[task].ask(task, dict(request.query_params)))
 
     def _results(self, _: Request) -> dict[str, Any]:
-        lines = [
-            {"key": directory.key, "name": directory.name, "label": directory.label,
-             "published": directory.published, "running": directory.state == "running",
-             "finished": directory.state == "finished"}
-            for directory in self._directories.all()
-        ]  # fmt: skip
-        return {"results": lines, "left_out": self._directories.left_out()}
+        return {
+            "results": [
+                {"key": directory.key, "name": directory.name, "label": directory.label,
+                 "published": directory.published, "running": directory.state == "running",
+                 "finished": directory.state == "finished"}
+                for directory in self._directories.all()
+            ],
+            "left_out": self._directories.left_out(),
+        }  # fmt: skip
 
     def _choice(self, request: Request) -> "Worth":
-        """The results and columns that a request asks to see, for pages about results and for downloads."""
+        """The directories and columns that a request's fields choose, from which pages and downloads are made."""
         from p2p_sim.explorer.results_page import Worth
 
-        directories = self._directories.of(*request.query_params.getlist("results"))
-        return Worth(directories, request.query_params, self._runs.results)
+        fields = request.query_params
+        return Worth(self._directories.of(*fields.getlist("results")), fields, self._runs.results)
 
     def _worth(self, request: Request) -> dict[str, Any]:
         choice = self._choice(request)
@@ -174,17 +171,16 @@ class Explorer:
         return HTMLResponse(film["film"], headers=FILM_HEADERS)
 
 
-def _in_thread(function: Callable[[Request], dict[str, Any]]) -> Answer:
-    """An answering function that runs a slow function in a thread, so that the server goes on."""
-
-    async def answer(request: Request) -> Response:
-        return _json(await run_in_threadpool(function, request))
-
-    return answer
+async def _in_thread(function: Callable[[Request], dict[str, Any]], request: Request) -> Response:
+    """As JSON, what a slow function returns for a request; it runs in a thread, so that the server goes on."""
+    return _json(await run_in_threadpool(function, request))
 
 
 def _answering(answer: Answer) -> Answer:
-    """An answering function that turns errors into one line of JSON, with status 400 for wrong input."""
+    """The function `answer`, but an error that it raises becomes a response: one line of JSON, {"error": ...}.
+
+    Its status is 400 for wrong input, 409 if a newer question came, 503 if the explorer ends, and else 500.
+    """
 
     async def answering(request: Request) -> Response:
         try:

@@ -12,9 +12,9 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeVar
 
+from p2p_sim import report, results  # their modules that load pandas are imported when a directory is read
 from p2p_sim.base import InputError, no_directory
 from p2p_sim.base.shipped_files import PACKAGE
-from p2p_sim.results import LOCK
 
 Standing = Literal["running", "finished", "incomplete", "damaged"]
 DEEPEST = 4
@@ -42,16 +42,15 @@ class _DirectoryReader:
         self._read: dict[Path, tuple[Stamp, Listed]] = {}
 
     def below(self, path: Path, root: Path, depth: int = 0) -> Iterator[Listed]:
-        """Yield every results directory at or below a directory `path`, in the order of the names; never raise.
+        """Yield a line for every results directory at or below a directory `path`, ordered by name; never raise.
 
         Links are not followed. Directories with a link to a file outside `root` are left out, and so are directories
         whose manifest describes neither a run nor a sweep.
 
         Args:
-            root: a directory at or above `path`, without links in its own path. depth: levels from `root` to `path`.
+            root: a directory at or above `path`, without links in its own path.
+            depth: levels from `root` down to `path`; no more than `DEEPEST` levels are searched.
         """
-        from p2p_sim.results import MANIFEST
-
         try:
             if not path.resolve().is_relative_to(root):
                 return
@@ -59,7 +58,7 @@ class _DirectoryReader:
         except (OSError, RuntimeError) as error:  # RuntimeError: a link to itself, in Python below 3.13
             yield _damaged(path, f"cannot be read ({getattr(error, 'strerror', None) or error})")
             return
-        if path / MANIFEST in entries:
+        if path / results.MANIFEST in entries:
             line = _or_damaged(path, lambda: self._state(path, root, entries))
             if line is not None:
                 yield line
@@ -72,13 +71,13 @@ class _DirectoryReader:
                 yield from self.below(entry, root, depth + 1)
 
     def _state(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
-        """The line of a directory with the given entries; None: a file is outside `root`, or there is no run or sweep.
+        """The line of a results directory, whose files are `entries`, with its state.
+
+        None if a file is a link out of `root`, or if the directory holds neither a run nor a sweep.
 
         Raises:
             Exception: the directory is damaged.
         """
-        from p2p_sim.results import described, read_manifest
-
         for entry in entries:
             if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
                 return None
@@ -88,11 +87,11 @@ class _DirectoryReader:
         before, listed = self._read.get(path, ((), None))
         if listed is not None and before == stamp and not is_running(path):
             return listed
-        manifest = read_manifest(path)
+        manifest = results.read_manifest(path)
         if manifest and not {"scenario", "identity"} & manifest.keys():
             return None
         # raises where a key has the wrong type, or a text cannot be written as UTF-8
-        described(path, manifest)
+        results.described(path, manifest)
         json.dumps(manifest, ensure_ascii=False).encode()
         if is_running(path):
             return Listed(path, "running", "running")
@@ -107,9 +106,7 @@ def _check_files(path: Path) -> None:
     Raises:
         InputError: a file is something else.
     """
-    from p2p_sim.results import FAILURES, MANIFEST, ROWS, STATEMENTS, TABLE
-
-    for name in (MANIFEST, ROWS, TABLE, FAILURES, STATEMENTS):
+    for name in (results.MANIFEST, results.ROWS, results.TABLE, results.FAILURES, results.STATEMENTS):
         file = path / name
         if os.path.lexists(file) and not file.is_file():
             raise InputError(f"{name}: is {'a link to itself' if _leads_to_itself(file) else 'not a file'}")
@@ -128,13 +125,13 @@ class PromisedRows(NamedTuple):
 
 
 def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
-    """The numbers of points and replicates by a manifest that `results_directory.described` has checked."""
+    """The numbers of points and replicates that a checked manifest describes."""
     points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
     return PromisedRows(points, manifest.get("replicates") or 1)
 
 
 def swept_keys(manifest: Mapping[str, Any]) -> list[str]:
-    """The swept keys of a manifest; none for a run."""
+    """The dotted keys that a sweep varies, by its manifest; empty for a run of a single scenario."""
     return [str(key) for axis in manifest.get("axes") or [] for key in axis["keys"]]
 
 
@@ -144,7 +141,7 @@ def is_running(path: Path) -> bool:
     Trying the directory's lock instead could stop a new run.
     """
     try:
-        inode = (path / LOCK).stat().st_ino
+        inode = (path / results.LOCK).stat().st_ino
         held = Path("/proc/locks").read_text(encoding="ascii")
     except OSError:
         return False
@@ -152,24 +149,23 @@ def is_running(path: Path) -> bool:
 
 
 def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
-    """The line of a directory to which no process writes, by the number of rows and failures in its files.
+    """The line of a directory to which no process writes: finished, or incomplete.
+
+    It is finished if its files have a row or a failure for every replicate that the manifest promises.
 
     Raises:
         Exception: the directory is damaged.
     """
-    from p2p_sim.report import read_failures
-    from p2p_sim.results import ROWS, TABLE, check_cells, read_results
-
-    failed, written = len(read_failures(path)), 0
-    rows = path / ROWS
+    failed, written = len(report.read_failures(path)), 0
+    rows = path / results.ROWS
     # lines of a large file are counted, and read only when somebody chooses the directory
     if rows.exists() and rows.stat().st_size > LARGEST_READ:
         with rows.open("rb") as file:
             written = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
     elif rows.exists():
-        written = check_cells(path, swept_keys(manifest))
-    elif (path / TABLE).exists():
-        written = len(read_results(path).rows)
+        written = results.check_cells(path, swept_keys(manifest))
+    elif (path / results.TABLE).exists():
+        written = len(results.read_results(path).rows)
     promised = promised_rows(manifest).total
     if written + failed < promised:
         return Listed(path, "incomplete", f"incomplete: {written:,} of {promised:,} rows")
@@ -177,23 +173,25 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
 
 
 def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
-    """The result of `look`, or if it raises an error, the line of a damaged directory with the reason."""
+    """What `look` returns; if it raises an error, the line of `path` as a damaged directory, with the reason."""
     try:
         return look()
     except InputError as error:
         return _damaged(path, str(error).replace(str(InputError(f"{path}/")), ""))
     except UnicodeEncodeError as error:  # a lone surrogate
-        half = ascii(error.object[error.start])[1:-1]
-        return _damaged(path, f"contains a lone surrogate, {half}, which cannot be written as UTF-8")
+        surrogate = ascii(error.object[error.start])[1:-1]
+        return _damaged(path, f"contains a lone surrogate, {surrogate}, which cannot be written as UTF-8")
     except Exception as error:  # a damaged file may cause any error
         return _damaged(path, f"{type(error).__name__}: {error}")
 
 
 def _damaged(path: Path, why: str) -> Listed:
+    """The line of a damaged directory."""
     return Listed(path, "damaged", str(InputError(f"damaged: {why}")))
 
 
 def _leads_to_itself(path: Path) -> bool:
+    """Whether a path is a link that leads back to itself, directly or over other links."""
     try:
         path.stat()
     except OSError as error:
@@ -202,7 +200,8 @@ def _leads_to_itself(path: Path) -> bool:
 
 
 def _stamp(entries: list[Path]) -> Stamp:
-    stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries if entry.name != LOCK]
+    """Name, inode, size and time of change of each of the files but the lock."""
+    stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries if entry.name != results.LOCK]
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in stats)
 
 
@@ -234,7 +233,7 @@ class ReadableDirectory:
 
     @property
     def label(self) -> str:
-        """The directory's name with the reason, as every page lists it."""
+        """The directory's name, followed by the reason in brackets if there is one."""
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
@@ -259,7 +258,7 @@ class ReadableDirectories:
             self._roots.append((published, published.resolve(), True))
 
     def all(self) -> list[ReadableDirectory]:
-        """Every present results directory, by root and then by name; damaged directories come last."""
+        """Every results directory that is there now, by root and then by name, up to `MOST`; damaged ones come last."""
         directories: dict[Path, ReadableDirectory] = {}
         with self._lock:
             for unresolved, root, published in self._roots:
@@ -278,7 +277,7 @@ class ReadableDirectories:
         return sorted(directories.values(), key=lambda directory: directory.state == "damaged")
 
     def left_out(self) -> dict[str, list[str]]:
-        """The names of published studies that are not offered, by the reason."""
+        """For each reason in `LEFT_OUT`, the names of the published studies that are not offered for it."""
         if self._published is None or not self._published.is_dir():
             return {}
         offered = {directory.name.split("/")[0] for directory in self.all() if directory.published}
@@ -289,7 +288,7 @@ class ReadableDirectories:
         return studies
 
     def of(self, *keys: str) -> list[ReadableDirectory]:
-        """The directories with some keys, each once.
+        """The directories with the given keys, in their order, each once.
 
         Raises:
             InputError: no listed directory has one of the keys, or a directory is damaged.
@@ -305,11 +304,10 @@ class ReadableDirectories:
 
 
 def _has_epsilon(path: Path) -> bool:
-    """Whether a study has a table with a certified ε and a measured value with its interval."""
+    """Whether a study's directory has a CSV table with a certified ε and a measured value with its interval."""
     for table in filter(Path.is_file, path.glob("*.csv")):
         with table.open(encoding="utf-8", errors="replace", newline="") as file:
             columns = next(csv.reader([file.readline()]), [])
-        measured = [name for name in columns if f"{name}_low" in columns and name != "epsilon_upper"]
-        if "epsilon_upper" in columns and measured:
+        if "epsilon_upper" in columns and any(f"{name}_low" in columns for name in columns if name != "epsilon_upper"):
             return True
     return False

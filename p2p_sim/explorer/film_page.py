@@ -1,7 +1,7 @@
 """The page that plays an exchange: its fields, its faults, and its film."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from p2p_sim.base import InputError, check_either, find_scenario, parse_override, parsed, read_toml, set_key, shipped
@@ -9,14 +9,14 @@ from p2p_sim.film import film_html
 from p2p_sim.replicate import observe
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps import is_here
-from p2p_sim.sweeps.catalogue import catalogue
+from p2p_sim.sweeps.catalogue import catalogue, keys_within
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
 """Largest number of characters of a scenario from a browser, of changed keys, and of users of a population."""
 
 
 def offered() -> list[dict[str, str]]:
-    """The shipped scenarios that can run here and are not too large: the name, text and purpose of each."""
+    """The name, purpose ("shows") and text of each shipped scenario that can run here and is not too large."""
     return [
         {"name": entry.name, "shows": entry.shows, "text": entry.path.read_text(encoding="utf-8")}
         for entry in catalogue()
@@ -27,14 +27,14 @@ def offered() -> list[dict[str, str]]:
 
 
 def _refusal(users: object) -> str:
-    """The reason for which a population of this size is not played; empty if it is played, or no size is known."""
+    """Why an exchange of so many users is not played; empty if it is, or if `users` is no whole number."""
     if not isinstance(users, int) or users <= MOST_USERS:
         return ""
     return f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
 
 
 def film(fields: Mapping[str, str]) -> dict[str, Any]:
-    """The film of one replicate as a whole page.
+    """The scenario's name, and the film of one replicate as a whole HTML page ("film").
 
     Args:
         fields: scenario, a shipped scenario's name, or text, a scenario in TOML; the fields of `set_faults`; changes,
@@ -51,7 +51,9 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def chosen(fields: Mapping[str, str]) -> Scenario:
-    """The scenario that a browser chooses, on the event engine, or on processes if the scenario names these.
+    """The scenario that a browser's fields describe, as `film` has them, with the changes applied.
+
+    Its engine is the event engine, or processes if the scenario names these.
 
     Raises:
         InputError: there is no such scenario, or it is not valid, or names files.
@@ -88,7 +90,7 @@ def chosen(fields: Mapping[str, str]) -> Scenario:
 
 
 def _changes(text: str) -> list[tuple[str, Any]]:
-    """The keys and values in lines of KEY=VALUE.
+    """The dotted keys and their values in a text with lines of KEY=VALUE.
 
     Raises:
         InputError: there are too many lines, or some are wrong; the message names every wrong line.
@@ -116,19 +118,10 @@ def _changes(text: str) -> list[tuple[str, Any]]:
 
 
 def _check_no_file(tree: Mapping[str, Any]) -> None:
-    """Raise an error if a tree of keys names files, since a browser must not make this machine read any."""
-    for key in _keys(tree):
+    """Raise an InputError if a tree has a key for files: a browser must not make this machine read any."""
+    for key, _ in keys_within(tree):
         if key in ("path", "file", "files"):
             raise InputError(f"{key}: a scenario from a browser names no files; p2p-sim network takes one that does")
-
-
-def _keys(node: object) -> Iterator[str]:
-    """Yield all keys of a tree of mappings and lists."""
-    if isinstance(node, Mapping):
-        yield from map(str, node)
-        node = list(node.values())
-    for part in node if isinstance(node, list) else ():
-        yield from _keys(part)
 
 
 RETRIES = ("never", "same_peer", "redraw")
@@ -143,7 +136,7 @@ ATTEMPTS, TIMEOUT_S = 3, 0.5
 
 
 def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
-    """The numbers in the fields loss, timeout and attempts, None for an empty field; the field retry is checked too.
+    """The numbers in the fields loss, timeout and attempts, None for an empty field; the field retry is only checked.
 
     Raises:
         InputError: fields are wrong; the message names every wrong field.
@@ -189,17 +182,18 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
 
 
 def _number(text: str, label: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:
-    """The number in a field, or None if it is empty or wrong; a wrong field adds a message to `wrong`."""
+    """The number in a field; None if the field is empty or wrong, and if it is wrong, a message is added to `wrong`.
+
+    Args:
+        text: of the field. label: its name in the message. allowed: the allowed numbers in words.
+        fits: whether a number is allowed.
+    """
     if not text:
         return None
-    excerpt = text[:20]
     try:
-        value = float(text)
+        if fits(value := float(text)):
+            return value
     except ValueError:
-        point = "; use a point" if text.replace(",", "", 1).isdecimal() and "," in text else ""
-        wrong.append(f"{label}: {excerpt} must be a number{point}")
-        return None
-    if not fits(value):
-        wrong.append(f"{label}: {excerpt} must be {allowed}")
-        return None
-    return value
+        allowed = "a number" + "; use a point" * ("," in text and text.replace(",", "", 1).isdecimal())
+    wrong.append(f"{label}: {text[:20]} must be {allowed}")
+    return None

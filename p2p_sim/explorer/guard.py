@@ -48,7 +48,7 @@ class Guard:
         self._answering = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one connection."""
+        """Answer one request, or refuse it; the arguments are those of every ASGI application."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
@@ -66,8 +66,13 @@ class Guard:
         elif self._answering >= MOST_AT_ONCE:
             await _ending("too many requests at once\n", 503)(scope, receive, send)
         else:
-            prefix = "/" + self._token.decode()
-            inner = {**scope, "path": rest, "raw_path": rest.encode(), "root_path": "", "explorer_prefix": prefix}
+            inner = {
+                **scope,
+                "path": rest,
+                "raw_path": rest.encode(),
+                "root_path": "",
+                "explorer_prefix": "/" + self._token.decode(),
+            }
             self._answering += 1
             try:
                 await self._inner(inner, receive, _adding(send))
@@ -75,7 +80,11 @@ class Guard:
                 self._answering -= 1
 
     def _rest(self, sent: Mapping[str, str], path: str) -> str | None:
-        """The path of a request after the token; None if the request is refused."""
+        """The part of a request's path after the token; None if the request must be refused.
+
+        Args:
+            sent: the request's headers. path: the whole path.
+        """
         origin = f"http://{self._host}"
         if "upgrade" in sent or sent.get("host") != self._host or sent.get("origin", origin) != origin:
             return None
@@ -89,7 +98,7 @@ class Guard:
 
 
 def _adding(send: Send) -> Send:
-    """A sending function that adds the security headers a response lacks."""
+    """A function that sends as `send` does, but adds those of `HEADERS` that a response lacks."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -102,5 +111,5 @@ def _adding(send: Send) -> Send:
 
 
 def _ending(text: str, status: int) -> PlainTextResponse:
-    """An answer after which the connection ends, so that refused requests keep no connection open."""
+    """A response of plain text after which the connection ends, so that refused requests keep none open."""
     return PlainTextResponse(text, status, {**HEADERS, "connection": "close"})

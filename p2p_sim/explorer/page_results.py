@@ -25,7 +25,7 @@ Reading = Callable[[ReadableDirectory], Results]
 
 
 def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Results:
-    """The results of one or several directories as one; results of several directories have the column `results`.
+    """The results of one or several directories as one; those of several have a column `results`, the directory's name.
 
     Args:
         read_at: reads a directory.
@@ -36,8 +36,9 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     if not directories:
         raise InputError("results: choose at least one results directory")
     if len(directories) > MOST_PLACES:
-        many = f"{len(directories):,} directories are chosen"
-        raise InputError(f"results: {many}, at most {MOST_PLACES} are shown at a time")
+        raise InputError(
+            f"results: {len(directories):,} directories are chosen, at most {MOST_PLACES} are shown at a time"
+        )
     read = [read_at(directory) for directory in directories]
     if len(read) == 1:
         return read[0]
@@ -47,18 +48,23 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
     parts = [_part(directory, results, keys) for directory, results in zip(directories, read, strict=True)]
     rows = pd.concat(parts, ignore_index=True)
     for key in keys:
-        # cells that can be compared: if numbers and texts are mixed, or cells are missing, all become texts
+        # cells that can be compared: if texts are mixed with numbers or gaps, all become texts
         cells = rows[key] if key in rows else pd.Series([None] * len(rows), rows.index)
         if cells.dtype == object and not cells.map(lambda cell: isinstance(cell, str)).all():
             cells = pd.Series([cell if isinstance(cell, str) else value(cell) for cell in cells], cells.index)
         rows[key] = cells
-    named = ", ".join(directory.name for directory in directories[:MOST_NAMED])
-    name = named if len(directories) <= MOST_NAMED else f"{len(directories)} runs"
+    few = len(directories) <= MOST_NAMED
+    name = ", ".join(directory.name for directory in directories) if few else f"{len(directories)} runs"
     return replace(read[0], name=name, rows=rows, axes=((RESULTS,), *axes), plots=())
 
 
 def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -> pd.DataFrame:
-    """One directory's rows, with columns for all swept keys; a point's name begins with its directory's key."""
+    """One directory's rows as a part of several directories' rows.
+
+    Args:
+        keys: the swept keys of all directories; each is a column of the part, and keeps the scenario's value if this
+            directory does not sweep it. A point's name in the part begins with its directory's key.
+    """
     part = results.rows.copy()
     for key in keys:
         if key not in part:
@@ -85,7 +91,7 @@ class Tail:
     first: bool = False
 
     def added(self, path: Path) -> Iterator[bytes]:
-        """Yield the whole lines that were added since the last call; none if there is no file."""
+        """Yield the lines that were added since the last call, without a last one that is not complete yet."""
         if not path.exists():
             return
         with path.open("rb") as file:
@@ -102,7 +108,7 @@ class Tail:
 
 
 def row_in(line: bytes) -> dict[str, Any] | None:
-    """The row in a line of a file of rows; None if the line is damaged."""
+    """The row, cells by column, in a line of JSON; None if the line is damaged."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -111,7 +117,7 @@ def row_in(line: bytes) -> dict[str, Any] | None:
 
 
 def shown_cell(column: str, cell: object) -> str:
-    """A cell of a column as text; upper bounds on privacy are rounded up, lower bounds down."""
+    """A cell of the column `column` as text; upper bounds of ε are rounded up, lower bounds down."""
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, float) and is_privacy(column) and column != "delta" and not np.isnan(plain):
         return bound_text(plain, "lower" not in column)

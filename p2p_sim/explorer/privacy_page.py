@@ -46,11 +46,16 @@ COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "
 
 
 def privacy_answer(fields: Fields) -> dict[str, Any]:
-    """ε at δ, or δ at ε, with everything that `p2p-sim privacy` prints except the gain.
+    """The page's answer to a question for ε at a δ, or for δ at an ε: all that `p2p-sim privacy` prints but the gain.
 
     Args:
         fields: cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, and delta or
             epsilon; as text.
+
+    Returns:
+        lines: the printed table. figures: numbers, None where unknown. beware: a warning if δ is large. protects: what
+        is protected from whom, if the conditions hold. command: `p2p-sim privacy` for this question. scenario: as TOML,
+        empty if there is none. column: of the observer's ε in the scenario's rows.
 
     Raises:
         InputError: a field is no number, or out of its range.
@@ -78,9 +83,11 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
 
 
 def curve(fields: Fields) -> dict[str, Any]:
-    """The observer's gain in a sentence, and the trade-off curve.
+    """The trade-off curve for a question's fields, and the observer's gain as a number and as a sentence.
 
     At each type I error, the curve is a lower bound of the type II error of any test of one label against another.
+    Its coordinates are the lists type_one and type_two. The gain is of an observer to whom all labels are equally
+    likely.
 
     Raises:
         InputError: a field is no number, or out of its range.
@@ -112,7 +119,11 @@ class Profile(NamedTuple):
 
 
 def _profile(question: Question, delta: float | None, epsilon: float | None) -> Profile:
-    """The profile behind the trade-off curve of a question."""
+    """The observer's δ at each ε, from which the trade-off curve is computed, and how far and how finely to look at it.
+
+    Args:
+        delta, epsilon: what the question asks about; one of them is None.
+    """
     if question.fresh and question.rounds > 1:
         # the composition of rounds with fresh noise is known at one ε alone; at smaller ε, δ counts as 1
         bound = answer(question, delta, epsilon).bound
@@ -122,8 +133,7 @@ def _profile(question: Question, delta: float | None, epsilon: float | None) -> 
     observer = observer_of(question)
     delta = max(delta or 0.0, LEAST_DELTA)
     if question.num_classes > 2:  # lower ends take long, and a curve needs none
-        missed = lambda e: not observer.satisfies(e, delta)  # noqa: E731
-        _, largest = cross(missed, question.flip_prob, 0.02, question.num_classes)
+        _, largest = cross(lambda e: not observer.satisfies(e, delta), question.flip_prob, 0.02, question.num_classes)
         return Profile(lambda grid: [Bracket(0.0, observer.certified_delta(e)) for e in grid], largest, FEWER)
     largest = observer.epsilon(delta).epsilon_upper
     points = FEW if question.observer == "coalition" else FEWER if question.rounds > 1 else MANY
@@ -149,9 +159,15 @@ def needed(fields: Fields) -> dict[str, Any]:
     size, epsilon, delta = _present(number, "cluster-size"), _present(target, "epsilon"), _present(at, "delta")
     members = members if observer == "coalition" else None
     calibration = calibrated([size], classes, theta, epsilon=epsilon, delta=delta, observer=observer, members=members)
-    options: Options = [("cluster-size", size), ("epsilon", epsilon), ("delta", delta), ("sampling-rate", theta)]
-    options += [("observer", observer)] * (observer != "learner") + [("members", members)] * (members is not None)
-    options += [("num-classes", classes)] * (classes != 2)
+    options: Options = [
+        ("cluster-size", size),
+        ("epsilon", epsilon),
+        ("delta", delta),
+        ("sampling-rate", theta),
+        ("observer", None if observer == "learner" else observer),
+        ("members", members),
+        ("num-classes", None if classes == 2 else classes),
+    ]
     beware = exposed(observer, size, delta, members or 1)
     question = f"n = {size:,}, {observer}" + (f" of {members} members" if members is not None else "")
     return {
@@ -164,47 +180,58 @@ def needed(fields: Fields) -> dict[str, Any]:
 
 
 def command(question: Question, delta: float | None, epsilon: float | None) -> str:
-    """The command `p2p-sim privacy` that answers a question, with no more options than it needs."""
-    q = question
-    options: Options = [("cluster-size", q.cluster_size), ("flip-prob", q.flip_prob)]
-    options += [("sampling-rate", q.sampling_rate), ("delta", delta), ("epsilon", epsilon)]
-    options += [("observer", q.observer)] * (q.observer != "learner") + [("members", q.members)]
-    options += [("rounds", q.rounds)] * (q.rounds != 1) + [("num-classes", q.num_classes)] * (q.num_classes != 2)
-    return _command("privacy", options) + " --fresh" * q.fresh
+    """The command line of `p2p-sim privacy` that answers a question at a δ, or at an ε, without needless options."""
+    options: Options = [
+        ("cluster-size", question.cluster_size),
+        ("flip-prob", question.flip_prob),
+        ("sampling-rate", question.sampling_rate),
+        ("delta", delta),
+        ("epsilon", epsilon),
+        ("observer", None if question.observer == "learner" else question.observer),
+        ("members", question.members),
+        ("rounds", None if question.rounds == 1 else question.rounds),
+        ("num-classes", None if question.num_classes == 2 else question.num_classes),
+    ]
+    return _command("privacy", options) + " --fresh" * question.fresh
 
 
 def _command(name: str, options: Options) -> str:
-    words = [f"--{option} {shlex.quote(str(value))}" for option, value in options if value is not None]
+    """The command line `p2p-sim NAME` with the options that have a value."""
+    words = (f"--{option} {shlex.quote(str(value))}" for option, value in options if value is not None)
     return " ".join(["p2p-sim", name, *words])
 
 
 def scenario(question: Question, delta: float) -> str:
-    """A scenario of one cluster as the question describes it, as TOML; empty if there is none.
+    """The question's cluster as the text of a scenario file at this δ; empty if no scenario has such a cluster.
 
     Its rows have the observer's ε in the column of `COLUMNS`. A coalition of the question's size is drawn at random.
     The coalition's ε in a row is computed on another grid and may differ in the last digits.
     """
-    q = question
-    if q.cluster_size is None or q.num_classes != 2 or q.rounds != 1 or q.observer not in COLUMNS:
+    size, members = question.cluster_size, question.members
+    if size is None or question.num_classes != 2 or question.rounds != 1 or question.observer not in COLUMNS:
         return ""
-    if q.cluster_size > (LARGEST_SCENARIO if q.members is None else LARGEST_WITH_COALITION):
+    if size > (LARGEST_SCENARIO if members is None else LARGEST_WITH_COALITION):
         return ""
     # a coalition needs the event engine, which records what its members fetched
     tree: dict[str, Any] = {
         "name": "explored",
         "replicates": 10,
-        "engine": "vectorised" if q.members is None else "events",
-        "population": {"kind": "synthetic", "users": q.cluster_size, "num_clusters": 1},
-        "mechanism": {"kind": "label_exchange", "flip_prob": q.flip_prob, "sampling_rate": q.sampling_rate},
+        "engine": "vectorised" if members is None else "events",
+        "population": {"kind": "synthetic", "users": size, "num_clusters": 1},
+        "mechanism": {
+            "kind": "label_exchange",
+            "flip_prob": question.flip_prob,
+            "sampling_rate": question.sampling_rate,
+        },
         "privacy": {"delta": delta},
     }
-    if q.members is not None:
-        tree["adversaries"] = {"coalition": {"share": q.members / q.cluster_size}}
+    if members is not None:
+        tree["adversaries"] = {"coalition": {"share": members / size}}
     return toml(tree)
 
 
 def _question(fields: Fields) -> Question:
-    """The question of a browser's fields; an empty field has the default of the command's option."""
+    """The question of a browser's fields, texts; an empty field gets the default of `p2p-sim privacy`."""
     observer = fields.get("observer") or "learner"
     flip_prob, rate = _number(fields, "flip_prob", float), _number(fields, "sampling_rate", float)
     flip_prob = _present(flip_prob, "flip-prob")
@@ -222,14 +249,14 @@ def _question(fields: Fields) -> Question:
 
 
 def _present(number: NumberT | None, option: str) -> NumberT:
-    """The number in a field that must not be empty."""
+    """The number itself; raises an InputError that names the option if it is None, as the field was empty."""
     if number is None:
         raise InputError(f"--{option}: is missing")
     return number
 
 
 def _number(fields: Fields, name: str, kind: type[NumberT]) -> NumberT | None:
-    """The number in a field, a whole number if `kind` is int; None if the field is empty."""
+    """The number in the field `name`, a whole number if `kind` is int; None if the field is empty."""
     text = fields.get(name, "").strip()
     try:
         return kind(text) if text else None

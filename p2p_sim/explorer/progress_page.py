@@ -36,7 +36,7 @@ class _RowsRead:
     speed: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read_on(self, path: Path) -> None:
-        """Read the lines that were added to the file."""
+        """Read the lines that were added to the file of rows at `path`."""
         for line in self.lines.added(path):
             if self.lines.first:
                 self.count = 0
@@ -46,13 +46,13 @@ class _RowsRead:
 
 
 class Watch:
-    """The progress of results directories, which may be asked for again and again; each row is read once."""
+    """Reads the progress of results directories again and again, but each row only once."""
 
     def __init__(self) -> None:
         self._rows: dict[Path, _RowsRead] = {}
 
     def look(self, directory: ReadableDirectory, now: float | None = None) -> dict[str, Any]:
-        """The progress of a sweep: its state, counts, time to the end, last rows and failures.
+        """The progress of a sweep for the page: its state, counts, time to the end, last rows and failures.
 
         Args:
             directory: of the sweep's results. now: seconds of a steady clock; default: this machine's.
@@ -102,7 +102,8 @@ def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: 
     """Seconds until all rows are there, at the speed of the last minute; None if unknown, or nothing runs.
 
     Args:
-        count: rows that are there. total: rows that will be there. now: seconds of a steady clock.
+        rows: notes the speed. count: rows that are there. total: rows that will be there, failures apart.
+        now: seconds of a steady clock. running: whether the sweep runs.
     """
     if not running:
         rows.speed.clear()
@@ -117,7 +118,7 @@ def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: 
 
 
 def _cells(line: bytes, keys: list[str]) -> list[str]:
-    """The replicate, swept keys and figures of a row as texts."""
+    """The replicate, the swept keys and `FIGURES` of the row in a line of JSON, as texts; a missing cell is empty."""
     row = row_in(line)
     if row is None:
         return ["damaged"]
@@ -128,7 +129,7 @@ def _cells(line: bytes, keys: list[str]) -> list[str]:
 
 
 def _failure(record: Mapping[str, Any], keys: list[str]) -> str:
-    """The point, the replicate and the error of a failed replicate, in one line."""
+    """One line on a failed replicate: its values of the swept keys `keys`, its index and the error."""
     swept = [key for key in keys if key in record]
     where = ", ".join([pairs(swept, [record[key] for key in swept]), f"replicate {record.get('replicate')}"])
     return " ".join(f"{where.removeprefix(', ')}: {record.get('error')}".split())[:LONGEST_LINE]

@@ -18,7 +18,6 @@ from p2p_sim.explorer.page_results import RESULTS, Reading, gathered, shown_cell
 from p2p_sim.figures import (
     MOST_FACETS,
     MOST_SERIES,
-    REFERENCES,
     View,
     caption,
     drawable,
@@ -26,6 +25,8 @@ from p2p_sim.figures import (
     long,
     pairs,
     plot_lines,
+    reference_of,
+    reference_text,
     replicates_text,
     series,
     short,
@@ -94,27 +95,27 @@ class Worth:
         return self._view_of(self._request)
 
     def _view_of(self, request: FigureRequest) -> View:
+        """The columns that a request shows as lines; a request without a group may get one."""
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
             # a line for each value of a key of texts, such as a mechanism, so that no line joins points of two values
-            axes = (view.x, view.facet)
-            named = [key for key in self.results.keys if key not in axes and not is_number(self.table[key])]
-            group = tuple(key for key in named if 1 < self.table[key].nunique() <= MOST_SERIES)[:1]
-            view = replace(view, group=group)
+            free = [key for key in self.results.keys if key not in (view.x, view.facet)]
+            named = [key for key in free if not is_number(self.table[key])]
+            view = replace(view, group=tuple(k for k in named if 1 < self.table[k].nunique() <= MOST_SERIES)[:1])
         return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:
-        """The choices that the page offers: columns of numbers for y, columns for x, groups and panels, and swept keys
-        with values.
+        """The choices that the page offers: numbers, columns, groups and facets, each with labels by column, and axes.
+
+        numbers: for y. columns: for x. groups: for lines. facets: for panels. axes: swept keys with their values.
         """
         table = self.table
         names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
         numbers = [name for name in names if is_number(table[name]) and table[name].notna().any()]
         groups = [name for name in names if 1 < table[name].nunique() <= MOST_SERIES]
-        columns = [name for name in names if name in numbers or name in groups]
         return {
             "numbers": _with_labels(numbers),
-            "columns": _with_labels(columns),
+            "columns": _with_labels([name for name in names if name in numbers or name in groups]),
             "groups": _with_labels(groups),
             "facets": _with_labels([name for name in groups if table[name].nunique() <= MOST_FACETS]),
             "axes": self.axes,
@@ -151,11 +152,11 @@ class Worth:
 
     @cached_property
     def _facets(self) -> list[Any]:
-        """The values of the column that has a panel for each, in the order of the points."""
+        """The values of the column that makes panels, in the order of the points; empty if there is one panel."""
         return list(self.table[self.view.facet].unique()) if self.view.facet else []
 
     def _colours(self) -> dict[str, Any]:
-        """The chart for the browser if a column is shown as colours over two axes.
+        """The chart for the browser if the column `heat` is shown as colours of cells over two axes.
 
         Raises:
             InputError: a column is not there or not fit for its use, or a pair of values has several points.
@@ -175,26 +176,28 @@ class Worth:
             for _, row in table.iterrows() if np.isfinite(row[heat])
         ]  # fmt: skip
         title, note = titles(self.results, table, f"{short(heat)} over {short(full.x)} and {short(full.y)}")
-        remarks = [note, replicates_text(table), "ε is the worst over replicates" if is_privacy(heat) else ""]
+        worst = "ε is the worst over replicates" if is_privacy(heat) else ""
         return {
             "title": title,
             "x": {**self._axis(full.x), "names": list(map(value, columns))},
             "y": {**self._axis(full.y), "names": list(map(value, rows))},
             "group": [], "panels": [""], "lines": [], "levels": [],
-            "caption": "; ".join(filter(None, remarks)),
+            "caption": "; ".join(filter(None, [note, replicates_text(table), worst])),
             "heat": {"column": heat, "label": long(heat, table), "log": wants_log(table[heat], None), "cells": cells},
         }  # fmt: skip
 
     def _axis(self, column: str, log: bool = False) -> dict[str, Any]:
+        """An axis for the browser: its column with short and long name, and whether it is logarithmic."""
         return {"column": column, "name": short(column), "label": long(column, self.table), "log": log}
 
     def _heat(self, request: FigureRequest) -> Chosen:
+        """The request for a heat map with both axes named, without lines and panels, and checked."""
         full = filled(replace(request, group=None, facet=None), self.results, self.table)
         check_heat(full, self.results, self.table)
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Choices of columns that show all points if there are too many lines, each with the text of its button."""
+        """Choices of columns that show all points if there are too many lines: each a button's text and its fields."""
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:
             choice = replace(request, facet=key, x=None if request.x == key else request.x, group=None)
@@ -212,13 +215,11 @@ class Worth:
         return [*choices, {"text": text, "heat": figure, "x": full.x, "y": full.y}]
 
     def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
-        """The points of a line, in the order of x, with the texts that the browser shows of each."""
-        view = self.view
-        ends = [view.y + LOW, view.y + HIGH]
-        drawn = []
+        """The points of a line for the browser, in their order: panel, coordinates, interval and texts of each."""
+        view, drawn = self.view, []
         for _, row in part.iterrows():
             # an ε has no interval, and a mean of a single replicate none that is finite
-            interval = [float(row.get(end, np.nan)) for end in ends]
+            interval = [float(row.get(view.y + end, np.nan)) for end in (LOW, HIGH)]
             low, high = interval if np.isfinite(interval).all() else (None, None)
             drawn.append({
                 "panel": self._facets.index(row[view.facet]) if view.facet else 0,
@@ -236,26 +237,23 @@ class Worth:
         return (self._request.heat,) if self._request.heat else (self.view.x, self.view.y)
 
     def _point_text(self, row: pd.Series) -> str:
-        """A point in words."""
+        """A point in words: its values of the swept keys that vary, and of the columns that the chart shows."""
         keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
-        rest = [name for name in dict.fromkeys(self._measured) if name not in keys]
+        rest = dict.fromkeys(name for name in self._measured if name not in keys)
         measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
-        """The learner without privacy as a level with its interval, if it is one number for all points."""
-        column = REFERENCES.get(self.view.y)
-        if column is None or column not in drawn or not len(drawn) or not np.isfinite(drawn[column]).all():
+        """The level of the learner without privacy, with its interval; empty unless it is the same for all points."""
+        reference = reference_of(drawn, self.view)
+        if reference is None or reference.level is None:
             return []
-        if np.ptp(drawn[column]) > 1e-9 * abs(drawn[column]).max():
-            return []
-        first = drawn.iloc[0]
-        ends = [float(first[column + end]) for end in (LOW, HIGH)]
-        level = [None, float(first[column]), *(ends if np.isfinite(ends[0]) else (None, None))]
-        return [{"label": "the same learner without privacy", "dash": "7 5", "pieces": [{"points": [level]}]}]
+        mean, low, high = (float(reference.level[reference.column + end]) for end in ("", LOW, HIGH))
+        level = [None, mean, *((low, high) if np.isfinite(low) else (None, None))]
+        return [{"label": reference_text(self.view.y), "dash": "7 5", "pieces": [{"points": [level]}]}]
 
     def point(self, key: str) -> dict[str, Any]:
-        """One point: its figures and its scenario.
+        """One point by its name: its description, its figures as pairs of texts, and its scenario as TOML.
 
         Raises:
             InputError: there is no such point.
@@ -267,21 +265,23 @@ class Worth:
         swept = [key for key in self.results.keys if key in row]
         rest = [name for name in (*SHOWN, *self._measured) if name in row and name not in swept]
         columns = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
-        lines = [(short(name), self._figure(row, name)) for name in columns]
-        directory = self.directories[0]
-        if len(self.directories) > 1:
-            directory = next(each for each in self.directories if key.startswith(each.key + ":"))
-        return {"name": self._point_text(row), "lines": lines, "scenario": scenario_of(directory, row)}
+        # of several directories, the one whose key begins the point's name
+        directory = next((each for each in self.directories if key.startswith(each.key + ":")), self.directories[0])
+        return {
+            "name": self._point_text(row),
+            "lines": [(short(name), self._cell_text(row, name)) for name in columns],
+            "scenario": scenario_of(directory, row),
+        }
 
-    def _figure(self, row: pd.Series, name: str) -> str:
-        """A cell with its interval, if it has one."""
+    def _cell_text(self, row: pd.Series, name: str) -> str:
+        """The cell of a row in the column `name` as text, with the mean's interval if it has one."""
         text = shown_cell(name, row[name])
         if name + LOW in row and np.isfinite(row[name + LOW]):
             text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
         return text
 
     def written(self, format_: str) -> bytes:
-        """The figure as PNG or SVG, drawn as `p2p-sim plot` draws it, or the points as CSV."""
+        """A file's content in one of `FORMATS`: the figure as `p2p-sim plot` draws it, or the points as CSV."""
         if format_ == "csv":
             text = io.StringIO()
             without_formulas(self.table).to_csv(text, index=False, float_format="%.17g")
@@ -299,7 +299,7 @@ class Worth:
 
 
 def scenario_of(directory: ReadableDirectory, row: pd.Series) -> str:
-    """The text of a point's scenario file: the base scenario with the point's values of swept keys."""
+    """The text of a point's scenario file: the directory's base scenario with the row's values of swept keys."""
     manifest = read_manifest(directory.path)
     tree = json.loads(json.dumps(manifest["scenario"]))
     for axis in manifest.get("axes") or []:
@@ -314,17 +314,17 @@ def scenario_of(directory: ReadableDirectory, row: pd.Series) -> str:
 
 
 def _with_labels(columns: Sequence[str]) -> dict[str, str]:
-    """Columns with the labels by which people choose them."""
+    """The columns, each with the short name by which people choose it."""
     return {name: short(name) for name in columns}
 
 
 def _values(column: pd.Series) -> list[dict[str, str]]:
-    """The values of a swept key, each as a browser sends it back and as text."""
+    """The values in a column, each as the browser sends it back ("value") and as people read it ("text")."""
     return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
 
 
 def _text(cell: Any) -> str:
-    """A cell as plain text that is the same on axes and in rows."""
+    """A value of a swept key as text, the same whether it comes from a manifest or a row: of 1, 1.0 and np.int64(1)."""
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, bool) or not isinstance(plain, int | float):
         return plain if isinstance(plain, str) else json.dumps(plain)

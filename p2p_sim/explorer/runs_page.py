@@ -57,7 +57,7 @@ class _ListedRun:
     lines: Tail = field(default_factory=Tail)
 
     def read(self, path: Path) -> None:
-        """Read the manifest, the number of failures and the added rows.
+        """Update this line from the directory's manifest, file of failures and added rows.
 
         Raises:
             InputError: the directory cannot be read, or is damaged.
@@ -73,7 +73,10 @@ class _ListedRun:
             self._add(row, path)
 
     def _add(self, row: Mapping[str, Any], path: Path) -> None:
-        """Add a row to the sums, and take its ε if it is the largest; a row without ε counts as infinite."""
+        """Count a row: add its figures to the sums, and keep its ε if it is the largest; a row without ε has ε = ∞.
+
+        path: of the directory, for errors.
+        """
         self.count += 1
         try:
             for name in MEASURED:
@@ -116,7 +119,7 @@ class RunsTable:
         return self._directories.left_out()
 
     def results(self, directory: ReadableDirectory) -> Results:
-        """The results in a directory. The last results are held in memory, up to `MOST_READ` rows.
+        """The results in a directory; those that were used last stay in memory, up to `MOST_READ` rows in all.
 
         Raises:
             InputError: the results cannot be read.
@@ -137,9 +140,9 @@ class RunsTable:
             since: the version that the browser has.
 
         Returns:
-            version: of the table; nothing else if it equals `since`. columns: key, name and meaning of each. figures:
-            how many columns are figures. runs: as `_line` gives them. left_out: published studies that are not offered,
-            by the reason.
+            version: of the table; nothing else if it equals `since`. columns: key, name and meaning of each.
+            figures: how many columns are figures; these come first. runs: a line for each directory.
+            left_out: published studies that are not offered, by the reason.
         """
         runs = [(directory, self._of(directory)) for directory in self._directories.all()]
         marks = repr([(directory.key, run.stamp, directory.state, directory.reason) for directory, run in runs])
@@ -156,7 +159,7 @@ class RunsTable:
         return {"version": version, "columns": columns, "figures": len(used), "runs": lines, "left_out": self._left_out}
 
     def _of(self, directory: ReadableDirectory) -> _ListedRun:
-        """The line of a directory at present, which is read if it has changed and is not damaged.
+        """The line of a directory as its files are now; they are read if one has changed, unless the list names damage.
 
         Reading a damaged directory, such as one with a pipe, might never end.
         """
@@ -176,7 +179,7 @@ class RunsTable:
 
 
 def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:
-    """A line of the table; its entry `why` states what is wrong or unfinished, in words."""
+    """A line of the table for the browser, with the scenario's values of `keys`; `why`: what is wrong or unfinished."""
     return {
         "key": directory.key,
         "name": directory.name,
@@ -191,7 +194,7 @@ def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) ->
 
 
 def _stamp(path: Path) -> Stamp:
-    """Inode, size and time of change of each file of a directory; zeros for a file that is absent."""
+    """Inode, size and time of change of each file of the results directory; zeros for a file that is absent."""
     states = []
     for name in (MANIFEST, ROWS, TABLE, FAILURES):
         try:
@@ -204,7 +207,7 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _settings(manifest: Mapping[str, Any]) -> dict[str, Cell]:
-    """The keys of a scenario with their values; a swept key has its range, or its number of values.
+    """The dotted keys of a manifest's scenario with their values; a swept key has its range, or its number of values.
 
     Raises:
         InputError: the manifest's axes are damaged.
@@ -225,7 +228,7 @@ def _settings(manifest: Mapping[str, Any]) -> dict[str, Cell]:
 
 
 def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
-    """The numbers and texts in a tree of keys, by their dotted keys."""
+    """The numbers and texts in a tree, by their dotted keys, before which `path` is written; lists are left out."""
     leaves: dict[str, Cell] = {}
     for name, part in node.items():
         key = f"{path}{name}"
@@ -240,17 +243,15 @@ def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
 
 def _varying(settings: Iterable[Mapping[str, Cell]]) -> list[str]:
     """Keys that differ among the runs, in order of appearance, without those in `TAKEN`; at most `MOST_KEYS`."""
-    first: dict[str, Cell] = {}
-    varying: dict[str, None] = {}
+    cells: dict[str, set[Cell]] = {}
     for each in settings:
         for key, cell in each.items():
-            if first.setdefault(key, cell) != cell and key not in TAKEN:
-                varying[key] = None
-    return [key for key in first if key in varying][:MOST_KEYS]
+            cells.setdefault(key, set()).add(cell)
+    return [key for key, several in cells.items() if len(several) > 1 and key not in TAKEN][:MOST_KEYS]
 
 
 def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows that were added to a file since the last call, each with whether it is the first of the file."""
+    """Yield the rows added to a file since `lines` last read it, each with whether it is the first of the file."""
     for line in lines.added(path):
         row = row_in(line)
         if row is None:
@@ -259,7 +260,7 @@ def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
 
 
 def _table(path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows of a table in Parquet, for results without a file of rows, each with whether it is the first."""
+    """Yield the rows of a Parquet table, with the columns that the figures need, each with whether it is the first."""
     from pyarrow import ArrowInvalid, parquet
 
     if not path.exists():

@@ -50,8 +50,7 @@ class Connection(H11Protocol):
             each for each in self.connections if isinstance(each, Connection) and not each.transport.is_closing()
         ]
         if len(connections) > MOST_CONNECTIONS:
-            idle = [each for each in connections if each._idle]
-            min(idle, key=lambda each: each._since).transport.abort()
+            min((each for each in connections if each._idle), key=lambda each: each._since).transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request; the time limit for its headers does not start anew with more bytes."""
@@ -67,10 +66,12 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _expect(self) -> None:
+        """Let the connection end after `HEADERS_S`, unless it is to end already."""
         if self._late is None:
             self._late = self.loop.call_later(HEADERS_S, self.transport.abort)
 
     def _stop_waiting(self) -> None:
+        """Let the connection stay open."""
         if self._late is not None:
             self._late.cancel()
         self._late = None
@@ -88,7 +89,7 @@ FORWARD = (
 
 
 def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], None]) -> None:
-    """Serve until the process is interrupted.
+    """Run the explorer's server until the process is interrupted.
 
     Args:
         roots: results directories, or directories of them. port: 0 for a free one. open_: whether to open the browser.
@@ -139,8 +140,9 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 
 @contextlib.contextmanager
 def forwarding(address: str) -> Iterator[Path]:
-    """A page that only this user can read and that leads to an address: the list of processes would show the address if
-    the browser were started with it.
+    """A context with the file of a page that only this user can read and that leads to an address.
+
+    If the browser were started with the address itself, every user could see it in the list of processes.
     """
     with TemporaryDirectory(prefix="p2p-sim-") as folder:
         path = Path(folder) / "explorer.html"

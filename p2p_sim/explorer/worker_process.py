@@ -22,7 +22,7 @@ class Asker(Protocol):
     """The interface of an object that answers questions of one kind."""
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of a task, as `answered` gives it."""
+        """The answer of a task, such as "curve", to the fields of a browser; InputError if there is none."""
 
 
 class Lane:
@@ -38,7 +38,7 @@ class Lane:
             await to_process.run_sync(_load, cancellable=True)
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of a task.
+        """The answer of a task, such as "curve", to the fields of a browser, from a process beside the server.
 
         Raises:
             InputError: the question cannot be answered, in one line.
@@ -67,11 +67,12 @@ class Lane:
 
 
 def _load() -> None:
+    """Load a large library that the privacy answers need."""
     import scipy.special  # noqa: F401
 
 
 def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    """The answer of a task: "told" (a privacy statement), "curve", "needed" or "film".
+    """The answer to a browser's fields: ε or δ ("told"), a trade-off curve ("curve"), α ("needed") or a film ("film").
 
     Raises:
         InputError: the question cannot be answered, in one line.

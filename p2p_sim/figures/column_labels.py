@@ -100,7 +100,7 @@ LOCAL = {
 
 
 def short(column: str) -> str:
-    """A short name of a column, for legends: its symbol or short words, else the last part of its key."""
+    """A short name of a column of results, for legends: a symbol or words, else the last part of its dotted key."""
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
     if (figure := figure_of(column)) is not None:
@@ -111,7 +111,11 @@ def short(column: str) -> str:
 
 
 def long(column: str, table: DataFrame) -> str:
-    """An axis label of a column with symbol and unit, and with δ and adjacency if all rows have the same."""
+    """An axis label of a column: words with symbol and unit; of an ε also the rows' δ and adjacency, if all share them.
+
+    Args:
+        table: the points or rows that are drawn.
+    """
     if column in EPSILONS:
         deltas = list(table["delta"].unique()) if "delta" in table else []
         at = f"δ = {deltas[0]:g}" if len(deltas) == 1 else "each point's δ"
@@ -144,7 +148,7 @@ def readable(column: str, table: DataFrame) -> str:
 
 
 def loss_text(table: DataFrame) -> str:
-    """The loss in which a table's excess risk is measured, with its unit."""
+    """The loss in which a table's excess risk is measured, with its unit, such as "log loss, nats"."""
     losses = set(table["excess_risk_loss"].dropna()) if "excess_risk_loss" in table else set()
     return {"zero_one": "0-1 loss", "squared": "squared loss"}.get(min(losses, default=""), "log loss, nats")
 

@@ -34,14 +34,14 @@ class Curve:
 
     @classmethod
     def of(cls, label: object, table: pd.DataFrame, x: str, y: str, dashed: bool = False) -> "Curve":
-        """A line through the rows of a table, with y's 95% intervals as its band if the table has them."""
+        """A line through a table's columns x and y, with y's 95% intervals as its band if the table has them."""
         part = table.sort_values(x)
         low, high = (part[y + end].tolist() if y + end in part else None for end in (LOW, HIGH))
         return cls(str(label), part[x].tolist(), part[y].tolist(), low=low, high=high, dashed=dashed)
 
     @classmethod
     def of_means(cls, label: str, x: Sequence[float], means: Sequence[Mean]) -> "Curve":
-        """A line through means, with their intervals as its band."""
+        """A line through a mean at each x, with the means' intervals as its band."""
         return cls(label, x, y=[m.value for m in means], low=[m.low for m in means], high=[m.high for m in means])
 
 
@@ -88,7 +88,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
 
 
 def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
-    """The colour and marker of every label; if just one label's line is dashed without markers, that label is grey.
+    """The colour and marker of the lines of each label; if only one label's line is dashed without markers, it is grey.
 
     Raises:
         ValueError: there are more labels than colours.
@@ -113,7 +113,7 @@ def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
 
 
 def set_scales(axes: Axes, panel: Panel) -> None:
-    """Set scales with plain ticks, labels and title of a panel whose lines are drawn."""
+    """Set scales, ticks, labels and title of a panel's axes, and draw its marks; its lines must be drawn already."""
     x = [value for curve in panel.curves for value in curve.x]
     if panel.log_x:
         axes.set_xscale("log")
@@ -185,18 +185,22 @@ def plot_by_trust(
 def _legend(
     axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
 ) -> None:
-    """Draw a legend with headings and lines, in the order of the groups."""
-    handles, names = [], []
+    """Fill axes with a legend: each group's heading and the labels below it, with their colours and markers.
+
+    Args:
+        looks: colour and marker by label. drawn: the labels of lines that are drawn; others are left out.
+    """
+    samples = {}
     for heading, labels in groups.items():
         present = [label for label in labels if label in drawn]
         if present:
-            handles.append(Line2D([], [], linestyle=""))
-            names.append(heading)
+            samples[heading] = Line2D([], [], linestyle="")
         for label in present:
             colour, marker = looks[label]
-            handles.append(Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4))
-            names.append(label)
-    legend = axes.legend(handles, names, loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3)
+            samples[label] = Line2D([], [], color=colour, marker=marker, markersize=5.5, linewidth=1.4)
+    legend = axes.legend(
+        samples.values(), samples.keys(), loc="upper left", fontsize=9, borderaxespad=0.0, labelspacing=0.3
+    )
     # headings are bold, and begin where the lines' samples do
     for text in legend.get_texts():
         if text.get_text() in groups:

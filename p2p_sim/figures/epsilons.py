@@ -126,19 +126,22 @@ def plot_epsilon(
                     points[:, 0], points[:, 1], s=7.0 + 14.0 * index, color=COLOURS[index], marker=MARKERS[index],
                     alpha=0.8, linewidths=0, label=f"{label} ({int(np.count_nonzero(chosen)):,})", zorder=3,
                 )  # fmt: skip
-        alone = f"noisy label alone: ε₀ = {bound_text(epsilon_local, up=True)}"
-        axes.axhline(top, color=GREY, linestyle="--", label=alone)
-        axes.set_ylim(-0.03 * top, 1.06 * top)
+        axes.axhline(
+            top, color=GREY, linestyle="--", label=f"noisy label alone: ε₀ = {bound_text(epsilon_local, up=True)}"
+        )
         if math.isinf(epsilon_local):
             axes.set_yticks([0.0, top], ["0", "∞"])
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel(f"clusters by size, {sizes.min():,} to {sizes.max():,} users")
-        axes.set(ylabel="certified ε of a user's own label", title=f"Whose label is how private\n{statement}")
+        axes.set(
+            xlabel=f"clusters by size, {sizes.min():,} to {sizes.max():,} users",
+            ylim=(-0.03 * top, 1.06 * top), ylabel="certified ε of a user's own label",
+            title=f"Whose label is how private\n{statement}",
+        )  # fmt: skip
         axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=2)
 
 
 def _top(epsilon: Floats, epsilon_local: float) -> float:
-    """The upper end of the axis or colour scale: ε₀ or, if that is infinite or 0, a finite number."""
+    """The upper end of an axis or colour scale for users' ε: ε₀ or, if that is infinite or 0, above all finite ε."""
     if math.isfinite(epsilon_local) and epsilon_local > 0:
         return epsilon_local
     return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0
@@ -155,11 +158,15 @@ def plot_attacked(curves: Mapping[str, Floats], type_one: Floats, drawn: Drawn, 
         axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.8, label="no information")
         for (name, errors), colour in zip(curves.items(), COLOURS[1:], strict=False):
             axes.plot(type_one, errors, color=colour, label=name, linestyle="--" if "paper" in name else "-")
-        reached = np.clip(drawn.type_one, 0.0, 1.0), np.clip(drawn.type_two, 0.0, 1.0)
-        axes.plot(*reached, "o", color=COLOURS[0], markersize=4, label="attack, as counted")
+        axes.plot(
+            np.clip(drawn.type_one, 0.0, 1.0), np.clip(drawn.type_two, 0.0, 1.0), "o", color=COLOURS[0], markersize=4,
+            label="attack, as counted",
+        )  # fmt: skip
         order = np.argsort(drawn.type_one_upper)
-        most = drawn.type_one_upper[order], drawn.type_two_upper[order]
-        axes.plot(*most, color=COLOURS[0], linewidth=1.2, label="attack, end of its confidence band")
+        axes.plot(
+            drawn.type_one_upper[order], drawn.type_two_upper[order], color=COLOURS[0], linewidth=1.2,
+            label="attack, end of its confidence band",
+        )  # fmt: skip
         axes.set(xlabel="type I error", ylabel="type II error", xlim=(0.0, 1.0), ylim=(0.0, 1.0))
         axes.legend(loc="upper right", fontsize=9)
 
@@ -188,6 +195,12 @@ def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
             if rows:
                 sizes, epsilons = [row.cluster_size for row in rows], [getattr(row, column) for row in rows]
                 curves.append(Curve(label, sizes, epsilons, dashed=dashed))
-        title = f"One user's label, α = {table[0].flip_prob:g}, θ = {rate:g}"
-        panels.append(Panel("users in the cluster, n", "ε of the learner at δ = 1/n²", curves, title=title))
+        panels.append(
+            Panel(
+                x_label="users in the cluster, n",
+                y_label="ε of the learner at δ = 1/n²",
+                curves=curves,
+                title=f"One user's label, α = {table[0].flip_prob:g}, θ = {rate:g}",
+            )
+        )
     plot_panels(panels, path)

@@ -38,8 +38,8 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
     logarithmic, printed = wants_log(table[heat].astype(float), None), grid.size <= MOST_PRINTED
     norm = _norm(grid, logarithmic)
     width, height = min(14.0, 2.6 + 0.85 * max(4, len(columns))), min(11.0, 1.9 + 0.6 * max(3, len(rows)))
-    caption = _caption(table, heat, half, printed, note)
-    with drawing(path, width, height, title=title, note=caption) as (figure, [axes]):
+    note = _caption(table, heat, half, printed, note)
+    with drawing(path, width, height, title=title, note=note) as (figure, [axes]):
         axes.grid(visible=False)
         axes.set_facecolor("#EFEFEF")
         # a cell that is not finite has the colour of the background
@@ -53,12 +53,11 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
             _write(axes, grid, half, norm)
         axes.set_xticks(range(len(columns)), [_tick(cell, 12) for cell in columns])
         axes.set_yticks(range(len(rows)), [_tick(cell, 20) for cell in rows])
-        axes.set_xlabel(wrapped(long(x, table), width - 2))
-        axes.set_ylabel(wrapped(long(y, table), height))
+        axes.set(xlabel=wrapped(long(x, table), width - 2), ylabel=wrapped(long(y, table), height))
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The colour scale, from the least finite value to the largest; a little longer if both are equal."""
+    """The colour scale from the least finite value of `grid` to the largest; a little longer if both are equal."""
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if logarithmic:
@@ -67,12 +66,12 @@ def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
 
 
 def _tick(cell: object, characters: int) -> str:
-    """A value in lines of so many characters, in which no word is broken."""
+    """A cell's value as text in lines of at most so many characters, in which no word is broken."""
     return textwrap.fill(value(cell), characters, break_long_words=False)
 
 
 def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], norm: Normalize) -> None:
-    """Writes values into the cells, dark on light colours and light on dark ones."""
+    """Write the values `grid` into their cells, each with ± `half`, dark on light colours and light on dark ones."""
     for (row, column), cell in np.ndenumerate(grid):
         if np.isnan(cell):
             continue
@@ -86,13 +85,17 @@ def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], nor
 
 
 def _caption(table: pd.DataFrame, heat: str, half: NDArray[np.float64], printed: bool, note: str) -> str:
-    parts = [note, replicates_text(table)]
+    """The caption: the note, the number of replicates, and what the intervals are, or which ε is taken.
+
+    Args:
+        half: half the width of each cell's interval, NaN where there is none. printed: whether it is in the cells.
+    """
     if is_privacy(heat):
-        parts.append("ε is the worst over replicates")
+        last = "ε is the worst over replicates"
     elif not np.isfinite(half).any():
-        parts.append("no intervals from a single replicate")
+        last = "no intervals from a single replicate"
     elif printed:
-        parts.append("±: half of the 95% confidence interval of the mean")
+        last = "±: half of the 95% confidence interval of the mean"
     else:
-        parts.append(f"95% confidence intervals of the means are at most ±{np.nanmax(half):.2g}")
-    return "; ".join(part for part in parts if part)
+        last = f"95% confidence intervals of the means are at most ±{np.nanmax(half):.2g}"
+    return "; ".join(filter(None, [note, replicates_text(table), last]))

@@ -4,6 +4,7 @@ In each function `path` is the file, whose ending decides the format, and `note`
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +78,16 @@ def plot_coverage(
         both = np.concatenate([answered_s, submitted_s])
         came, users = np.sort(submitted_s[np.isfinite(submitted_s)]), submitted_s.size
         end = float(both[np.isfinite(both)].max(initial=0.0)) * 1.03 or 1.0
-        clusters = zip(cluster_offsets[:-1].tolist(), cluster_offsets[1:].tolist(), strict=True)
         if 1 < cluster_offsets.size - 1 <= MOST_LINES:
-            for number, (first, last) in enumerate(clusters):
+            for number, (first, last) in enumerate(pairwise(cluster_offsets.tolist())):
                 label = None if number else "submission taken: each cluster"
                 _stairs(axes, submitted_s[first:last], end, label, color="#B5B5B5", linewidth=0.6)
         _stairs(axes, answered_s, end, "answered: all users", color=COLOURS[0], linestyle="--", linewidth=1.5)
         _stairs(axes, submitted_s, end, "submission taken: all users", color=COLOURS[1], linewidth=1.8)
         if sampling_rate is not None:
-            label = f"sampling rate θ = {sampling_rate:g}"
-            axes.axhline(sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=label)
+            axes.axhline(
+                sampling_rate, color=GREY, linestyle=":", linewidth=1.0, label=f"sampling rate θ = {sampling_rate:g}"
+            )
         for share, marker in zip(QUANTILES if came.size else (), MARKERS, strict=False):
             by = float(np.quantile(came, share))
             axes.plot(
@@ -96,8 +97,9 @@ def plot_coverage(
         _deadline(axes, deadline_s)
         _time_axis(axes, both[np.isfinite(both)])
         served = f"{np.isfinite(answered_s).mean():.1%} answered, {came.size / users:.1%} submitted"
-        title = f"Who has been served by when: of {users:,} users {served}"
-        axes.set(ylim=(0.0, 1.02), ylabel="share of users", title=title)
+        axes.set(
+            ylim=(0.0, 1.02), ylabel="share of users", title=f"Who has been served by when: of {users:,} users {served}"
+        )
         _legend(axes)
 
 
@@ -121,11 +123,13 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
             )  # fmt: skip
             axes.axvline(values.mean(), color=COLOURS[index], linestyle=":", linewidth=1.0)
             axes.plot([counts[-1]], [share[-1]], marker="*", markersize=12, color=COLOURS[index], linestyle="none")
-        axes.set(yscale="log", ylim=(None, 1.5), ylabel="share of users with at least k (log scale)")
+        axes.set(
+            xlabel="number of messages, k" + " (log scale)" * heavy,
+            yscale="log", ylim=(None, 1.5), ylabel="share of users with at least k (log scale)",
+            title="Load of the users (dotted: mean; star: the busiest)",
+        )  # fmt: skip
         powers_of_ten(axes.yaxis)
         _whole_numbers(axes, heavy)
-        axes.set_xlabel("number of messages, k" + " (log scale)" * heavy)
-        axes.set_title("Load of the users (dotted: mean; star: the busiest)")
         _legend(axes)
 
 
@@ -162,24 +166,22 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
                 alpha=max(0.15, (MOST_INTERVALS / sizes.size) ** 0.5),
                 label="one cluster (too many to draw their exact 95% intervals)",
             )  # fmt: skip
-        text = f"sampling rate θ = {sampling_rate:g}"
-        axes.axhline(sampling_rate, color=GREY, linestyle="--", label=text)
-        text = f"effective rate of all users, {whole:.4g}: {missed_whole} miss it"
-        text = f"{text}; {of_whole} expected if all clusters have it"
+        axes.axhline(sampling_rate, color=GREY, linestyle="--", label=f"sampling rate θ = {sampling_rate:g}")
+        misses = f"{missed_whole} miss it; {of_whole} expected if all clusters have it"
+        text = f"effective rate of all users, {whole:.4g}: {misses}"
         axes.axhline(whole, color=COLOURS[1], linestyle="-.", label=text)
-        axes.set_ylabel("submissions taken a user")
         axes.margins(y=0.15)
         _whole_numbers(axes, bool(sizes.max() > 20 * sizes.min()))
         title = (
             f"Effective sampling rate: {missed:,} of {sizes.size:,} intervals miss θ\n"
             f"expected: {expected} if all submissions arrived, {at_whole} at the effective rate of all users"
         )
-        axes.set(xlabel="users in the cluster", title=title)
+        axes.set(xlabel="users in the cluster", ylabel="submissions taken a user", title=title)
         _legend(axes, columns=1)
 
 
 def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
-    """Set the scale of an x axis of counts."""
+    """Set the x axis for counts: a logarithmic scale, or ticks at whole numbers."""
     if logarithmic:
         axes.set_xscale("log")
         powers_of_ten(axes.xaxis)
@@ -188,7 +190,7 @@ def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
 
 
 def _spread(sizes: Counts) -> Floats:
-    """The sizes as places along x; equal sizes are moved apart a little, so that no mark hides another."""
+    """The clusters' sizes as places along x; equal sizes are moved apart a little, so that no mark hides another."""
     groups = pd.Series(sizes).groupby(sizes)
     rank = groups.cumcount().to_numpy() - 0.5 * (groups.transform("size").to_numpy() - 1)
     gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
@@ -196,7 +198,11 @@ def _spread(sizes: Counts) -> Floats:
 
 
 def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: Any) -> None:
-    """Draw the share of all times (seconds; infinity for never) that lie at or before a time, up to `end`."""
+    """Draw steps: the share of `times` (seconds; infinity: never) that lie at or before each time from 0 to `end`.
+
+    Args:
+        label: for the legend, or None. look: keywords of matplotlib's `step`.
+    """
     came = np.sort(times[np.isfinite(times)])
     steps = np.unique(np.linspace(0, came.size - 1, min(came.size, MOST_POINTS)).astype(np.int64))
     shares = [0.0, *((steps + 1) / times.size), came.size / times.size]
@@ -210,18 +216,17 @@ def _decades(times: Floats) -> bool:
 
 
 def _time_axis(axes: Axes, times: Floats) -> None:
+    """Set the x axis for times in seconds, logarithmic if these spread over more than two decades."""
     if _decades(times):
         axes.set_xscale("log")
         powers_of_ten(axes.xaxis)
-        axes.set_xlim(left=float(times[times > 0].min()) / 1.5)
-        axes.set_xlabel("time (seconds, log scale)")
+        axes.set(xlim=(float(times[times > 0].min()) / 1.5, None), xlabel="time (seconds, log scale)")
     else:
-        axes.set_xlim(left=0.0)
-        axes.set_xlabel("time (seconds)")
+        axes.set(xlim=(0.0, None), xlabel="time (seconds)")
 
 
 def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
-    """Edges of a histogram's bins, seconds, and the weight of one message in them; labels the axes."""
+    """Label the axes of a histogram of times, and return its bins' edges in seconds, and the height of one message."""
     _time_axis(axes, times)
     if _decades(times):
         low, high = float(times[times > 0].min()), float(times.max())
@@ -236,11 +241,13 @@ def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
 
 
 def _deadline(axes: Axes, deadline_s: float | None) -> None:
+    """Draw a vertical line at a deadline; nothing if it is None."""
     if deadline_s is not None:
         axes.axvline(deadline_s, color="black", linestyle="-.", linewidth=1.0, label=f"deadline, {deadline_s:g} s")
 
 
 def _legend(axes: Axes, columns: int = 2) -> None:
+    """Draw the legend below the axes, with opaque samples of its lines and marks."""
     legend = axes.legend(loc="upper left", bbox_to_anchor=(0.0, -0.14), fontsize=8, ncols=columns)
     for handle in legend.legend_handles:
         if handle is not None:

@@ -59,7 +59,7 @@ class Series:
 
 
 def is_number(column: pd.Series) -> bool:
-    """Whether a column holds numbers; cells may be missing."""
+    """Whether a column is of a numeric type; cells may be missing (NaN)."""
     return column.dtype.kind in "fiu"
 
 
@@ -70,15 +70,18 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
     """
     if not group:
         return [Series("", 0, table)]
-    ordered = table if order is None else order
-    keys = [tuple(row) for row in ordered[[*group]].drop_duplicates().to_numpy(dtype=object)]
+    order = table if order is None else order
+    keys = [tuple(row) for row in order[[*group]].drop_duplicates().to_numpy(dtype=object)]
     mine = [tuple(row) for row in table[[*group]].to_numpy(dtype=object)]
     parts = [(key, table[[key == row for row in mine]]) for key in keys]
     return [Series(pairs(group, key), i, part) for i, (key, part) in enumerate(parts) if len(part)]
 
 
 def wants_log(values: pd.Series, chosen: bool | None) -> bool:
-    """Whether an axis is logarithmic: as `chosen`; None: yes for values above 0 that spread over a decade."""
+    """Whether the axis of some values is logarithmic: as `chosen`, if a value is above 0.
+
+    If `chosen` is None, it is for values that all lie above 0 and spread over more than a decade; it never is for text.
+    """
     if not is_number(values):
         return False
     finite = values[np.isfinite(values)]
@@ -88,7 +91,11 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
-    """The points that can be drawn, with a column "at" of places along x; and the names of x's values if x is text."""
+    """The points with finite y and x, with a new column "at", their place along x; and the values of x if x is text.
+
+    The places of texts are 0, 1, ... in the order of the table. A number is its own place, the names are then None, and
+    the points are in the order of x or, if the view has a column `along`, of that (of the table if it is text).
+    """
     points = table[np.isfinite(table[view.y])]
     if is_number(table[view.x]):
         points = points[np.isfinite(points[view.x])]
@@ -107,7 +114,7 @@ class Facet(NamedTuple):
 
 
 def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Facet]:
-    """A panel for each value of the view's facet in the table, in their order, with its part of the points `drawn`."""
+    """The panels: for each value of the view's facet in the table, the points among `drawn` that have it; else one."""
     column = view.facet
     values = list(table[column].unique()) if column else []
     facets = [Facet(f"{short(str(column))} = {value(facet)}", drawn[drawn[column] == facet]) for facet in values]
@@ -150,7 +157,7 @@ class ReferenceLines(NamedTuple):
 
 
 def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
-    """The reference for the points of a panel; None unless it was measured at every point."""
+    """The learner without privacy for the points `part` of a panel; None unless it was measured at every point."""
     column = REFERENCES.get(view.y)
     if column is None or column not in part or part.empty or not np.isfinite(part[column]).all():
         return None
@@ -165,7 +172,9 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
 
 
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
-    """The value of a prediction without features in a panel: one level or, if points differ, the mean at each x.
+    """The value of a prediction without features for the points `part` of a panel, such as the majority class.
+
+    It is one number or, if points differ, the mean at each place along x.
 
     None unless the value is known at every point.
     """
@@ -182,12 +191,12 @@ def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
 
 
 def replicates_text(table: pd.DataFrame) -> str:
-    """How many replicates the points have."""
+    """How many replicates the points of a table have, such as "3 to 5 replicates per point"."""
     return f"{count_range(table['replicates'], 'replicate')} per point"
 
 
 def count_range(counts: pd.Series, noun: str) -> str:
-    """How many of a noun there are, from the fewest to the most.
+    """The least and the largest of some counts as text, with the noun that is counted.
 
     >>> count_range(pd.Series([2, 2]), "replicate"), count_range(pd.Series([1, 3]), "replicate")
     ('2 replicates', '1 to 3 replicates')
@@ -197,7 +206,11 @@ def count_range(counts: pd.Series, noun: str) -> str:
 
 
 def caption(table: pd.DataFrame, drawn: pd.DataFrame, view: View, note: str) -> str:
-    """A figure's caption: the note, the number of replicates, intervals, which ε is taken, and points not drawn."""
+    """A figure's caption: the note, the number of replicates, intervals, which ε is taken, and points not drawn.
+
+    Args:
+        table: all points. drawn: those that can be drawn.
+    """
     parts = [note, replicates_text(table)]
     if not is_privacy(view.y):
         single = table["replicates"].min() <= 1

@@ -37,7 +37,11 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
 
 
 def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw the figure of `plot_privacy_utility` on given axes, without title and legend."""
+    """Draw accuracy, or the rows' other measure, against each ε that one could state, on axes without title and legend.
+
+    Args:
+        rows: one line a replicate of a single point, as `load_results` gives them.
+    """
     measure = _measure(rows)
     value = mean_interval(measure.values)
     # the level without privacy, with its interval
@@ -54,11 +58,10 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     # the same value at every ε that one could state for it, joined by a line
     stated = statements(rows)
     low, high = _ends(value)
-    error = [[value.value - low], [high - value.value]]
     for index, (text, epsilon) in enumerate(stated.items()):
         axes.errorbar(
-            [epsilon], [value.value], yerr=error, fmt=MARKERS[index], color=COLOURS[index], capsize=4,
-            markersize=8, label=f"{text}: ε = {bound_text(epsilon, up=True)}",
+            [epsilon], [value.value], yerr=[[value.value - low], [high - value.value]], fmt=MARKERS[index],
+            color=COLOURS[index], capsize=4, markersize=8, label=f"{text}: ε = {bound_text(epsilon, up=True)}",
         )  # fmt: skip
     if len(stated) > 1:
         axes.plot([min(stated.values()), max(stated.values())], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
@@ -73,12 +76,11 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
     text = f"ε at δ = {rows['delta'].iloc[0]:g}, by observer, {adjacency} adjacency (log scale)"
     if np.isinf(rows["epsilon_upper"].fillna(math.inf).astype(float)).any():
         text += "; for the learner no finite ε is known"
-    axes.set_xlabel(textwrap.fill(text, int(14 * inches(axes)[0])))
-    axes.set_ylabel(measure.label)
+    axes.set(xlabel=textwrap.fill(text, int(14 * inches(axes)[0])), ylabel=measure.label)
     bars = "95% confidence intervals" if value.replicates > 1 else "no interval"
-    replicates = count(value.replicates, "replicate")
     axes.text(
-        0.99, 0.02, f"{replicates}, {bars}", transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
+        0.99, 0.02, f"{count(value.replicates, 'replicate')}, {bars}",
+        transform=axes.transAxes, ha="right", fontsize=8, color=GREY,
     )  # fmt: skip
     axes.margins(y=0.25)
 
@@ -96,11 +98,10 @@ class _Measure(NamedTuple):
 
 
 def _measure(rows: pd.DataFrame) -> _Measure:
-    """The measure of the rows: excess risk if the law is known, a density's own measure, or else accuracy."""
+    """The quality of the rows' model: excess risk if the law is known, a density's own measure, or else accuracy."""
     column = quality(rows)
     if column == "excess_risk":
-        label = f"excess risk ({loss_text(rows)})"
-        return _Measure(rows[column], rows["nonprivate_excess_risk"], label, excess=True)
+        return _Measure(rows[column], rows["nonprivate_excess_risk"], f"excess risk ({loss_text(rows)})", excess=True)
     if column != "accuracy":
         return _Measure(rows[column], rows[f"nonprivate_{column}"], long(column, rows))
     references = 1.0 - rows["nonprivate_error_rate"].astype(float)
@@ -126,7 +127,7 @@ def statements(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _ends(mean: Mean) -> tuple[float, float]:
-    """The ends of a mean's interval; the mean twice if a single replicate gives no interval."""
+    """The lower and upper end of a mean's interval; the mean itself twice if it is of a single replicate."""
     return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
 
 
@@ -147,37 +148,44 @@ def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon:
 
 
 def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draw every trial's value in a column, and the best so far among the trials that meet the goal."""
+    """Draw every trial's value in a column, and the best so far among the trials that meet the goal.
+
+    Args:
+        trials: one row a trial, with trial and meets_goal. more: whether a higher value is better.
+    """
     meets = trials["meets_goal"].to_numpy(bool)
     values = trials[column].to_numpy(float)
     axes.plot(trials["trial"][~meets], values[~meets], "x", color=GREY, label="stopped, or does not meet the goal")
     axes.plot(trials["trial"][meets], values[meets], "o", color=COLOURS[0], label="meets the goal")
     if meets.any():
-        worst = -np.inf if more else np.inf
-        allowed = np.where(meets, values, worst)
+        allowed = np.where(meets, values, -np.inf if more else np.inf)
         best = np.maximum.accumulate(allowed) if more else np.minimum.accumulate(allowed)
         begun = np.isfinite(best)
         axes.step(trials["trial"][begun], best[begun], where="post", color=COLOURS[1], label="best so far")
-    axes.set_xlabel("trial")
-    axes.set_ylabel(short(column))
+    axes.set(xlabel="trial", ylabel=short(column))
     axes.legend(fontsize=8)
 
 
 def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draws the finished trials' scores against ε, and a line through the trials that no other beats in both."""
+    """Draw the finished trials' scores against ε, and a line through the trials that no other beats in both.
+
+    Args:
+        trials: one row a trial, with state and epsilon_upper. column: of the score. more: whether higher is better.
+    """
     finished = trials[trials["state"] == "finished"]
     finished = finished[np.isfinite(finished["epsilon_upper"].astype(float))]
     epsilon, values = finished["epsilon_upper"].to_numpy(float), finished[column].to_numpy(float)
     axes.plot(epsilon, values, "o", color=GREY, label="trials with all replicates")
     best = front(epsilon, values, more)
     axes.step(epsilon[best], values[best], "o-", where="post", color=COLOURS[1], label="front")
-    axes.set_xlabel("certified ε, largest over replicates")
-    axes.set_ylabel(short(column))
+    axes.set(xlabel="certified ε, largest over replicates", ylabel=short(column))
     axes.legend(fontsize=8)
 
 
 def front(epsilon: np.ndarray, values: np.ndarray, more: bool) -> list[int]:
-    """Positions of the points that no other point beats in both ε and value, in ascending order of ε.
+    """Indices of the points that no other point beats in both ε and value, in ascending order of ε.
+
+    A smaller ε is better, and a higher value if `more`, else a smaller one.
 
     >>> front(np.array([0.2, 0.1, 0.3]), np.array([0.8, 0.7, 0.6]), True)
     [1, 0]

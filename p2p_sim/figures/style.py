@@ -52,7 +52,7 @@ def drawing(
     path: Path, width: float = 7.2, height: float = 4.4, *, panels: int = 1, columns: int = 3, title: str = "",
     note: str = "", shared: bool = False, widths: Sequence[float] | None = None,
 ) -> Iterator[tuple["Figure", list["Axes"]]]:  # fmt: skip
-    """A new figure with its panels; it is written to the file at the end of the `with` block.
+    """A context with a new figure and the list of its panels' axes; the figure is written to a file at the end.
 
     Args:
         path: of the file; its ending decides the format. width, height: inches. panels: how many axes.
@@ -79,12 +79,8 @@ def drawing(
 
 
 @contextmanager
-def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) -> Iterator["Axes"]:
-    """Yields axes to draw on: those that a caller gave, or those of a new figure of pyplot, which notebooks show.
-
-    Args:
-        existing: the axes, or None. width, height: of a new figure, inches.
-    """
+def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
+    """A context with axes to draw on: `existing`, or those of a new figure of pyplot, which notebooks show."""
     from matplotlib import pyplot, rc_context
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.text import Text
@@ -94,8 +90,8 @@ def on_axes(existing: "Axes | None", width: float = 7.2, height: float = 4.4) ->
             yield existing
         return
 
-    layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)  # inches, the only margin
-    figure = pyplot.figure(figsize=(width, height), layout=layout)  # first, as pyplot may choose a backend
+    # before the settings below, as pyplot may choose a backend; the pads, in inches, are the only margin
+    figure = pyplot.figure(figsize=(7.2, 4.4), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
     with rc_context({**RC, "text.parse_math": True}):
         axes = figure.subplots()
     titles = [child for child in axes.get_children() if isinstance(child, Text)]
@@ -133,20 +129,20 @@ def legend_inside(axes: "Axes") -> None:
 
 
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
-    """Draw one legend below all panels, with each label once and a note as its title."""
+    """Draw one legend below the panels `grid`, with each label once, in `columns` columns, and a note as its title."""
     title = textwrap.fill(note, int(15 * figure.get_figwidth()))
     _one_legend(figure, grid, title, loc="outside lower left", fontsize=size, ncols=columns)
 
 
 def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
-    """Draw one legend for all panels, with each label once and a note as its title, in the last row's empty panel."""
+    """Draw one legend for the panels `grid` in the empty place after them, with each label once and a note as title."""
     empty = figure.axes[len(grid)]
     width = figure.get_figwidth() / empty.get_gridspec().ncols  # type: ignore[union-attr]
     _one_legend(empty, grid, textwrap.fill(note, int(12 * width)), loc="center left", fontsize=9)
 
 
 def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **look: Any) -> None:
-    """Draw a legend with every label of the panels once."""
+    """Draw a legend with every label of the panels `grid` once on `target`; `look` goes to matplotlib's `legend`."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -172,7 +168,7 @@ def powers_of_ten(axis: "Axis") -> None:
 
 
 def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.inf) -> None:
-    """Set plain numbers as ticks of a logarithmic axis that shows low to high, both above 0.
+    """Label the ticks of a logarithmic axis, which shows low to high, both above 0, with plain numbers.
 
     room: length of the axis in inches; fewer ticks are set if their numbers would overlap.
     """

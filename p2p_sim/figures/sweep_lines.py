@@ -44,14 +44,14 @@ SIDES = ((5, 4, "left", "bottom"), (5, -4, "left", "top"), (-5, 4, "right", "bot
 
 
 def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Path) -> None:
-    """Draw y against x with 95% intervals.
+    """Draw one column of a table of points against another as lines with 95% intervals, in one or several panels.
 
     Points whose x or y is not finite are left out and counted in the caption. If y is a measure of quality, such as
     accuracy, the same learner without privacy is drawn in grey.
 
     Args:
         table: one row a point, as `p2p_sim.measures.point_means.points` gives it.
-        view: what to show.
+        view: the columns.
         note: what is held fixed, for the caption.
     """
     drawn, names = drawable(table, view)
@@ -76,7 +76,10 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
 def _label_axes(
     figure: "Figure", grid: Sequence[Axes], table: pd.DataFrame, drawn: pd.DataFrame, view: View, *, columns: int
 ) -> str:
-    """Label x below the lowest panels and y once; return x's name for the caption if the panels have no room for it."""
+    """Label x below the lowest panels `grid`, and y once; return what the caption must add.
+
+    That is x's long name if the panels have no room for it, and else empty.
+    """
     width, height = figure.get_size_inches()
     x_text, y_text, note = long(view.x, table), long(view.y, table) + _scale_text(drawn, view.y, view.log_y), ""
     if len(grid) > 1 and len(x_text) > 40:  # no room under every panel: a symbol there, the words in the caption
@@ -97,10 +100,10 @@ def _marks(view: View) -> str:
 
 
 def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> str:
-    """Draw y against x on given axes, with labels of both, as `plot_lines` does for one panel without facets.
+    """Draw the view's y against its x on axes, as lines with 95% intervals, and label both; facets are not drawn.
 
     Args:
-        held: what all points share, for the caption.
+        table: one row a point. held: what all points share, for the caption.
 
     Returns:
         The caption, which states what the intervals are, and that ε is the worst over replicates.
@@ -109,15 +112,21 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
     _draw_panel(axes, drawn, drawn, view, names=names)
     scale(axes, drawn, view, names)
     width, height = inches(axes)
-    axes.set_xlabel(wrapped(long(view.x, table) + _scale_text(drawn, view.x, view.log_x), 1.15 * width))
-    axes.set_ylabel(wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), height))
+    axes.set(
+        xlabel=wrapped(long(view.x, table) + _scale_text(drawn, view.x, view.log_x), 1.15 * width),
+        ylabel=wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), height),
+    )
     if view.along:
         _name_marks(axes, drawn, view)
     return caption(table, drawn, view, held) + _marks(view)
 
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
-    """Draw one line with its 95% intervals: a band over a numeric axis, else bars."""
+    """Draw one line with its 95% intervals: a band if x is a number, else bars.
+
+    Args:
+        places: names of the values of x; None: x is a number.
+    """
     colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
     style = STYLES[line.index // len(COLOURS) % len(STYLES)]
     part = line.points
@@ -138,7 +147,10 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """Draw the same learner without privacy in grey: a dashed level with its band, or dashed lines if that varies."""
+    """Draw, for the points `part` of a panel, the same learner without privacy in grey, if it was measured.
+
+    It is a dashed level with its band, or dashed lines if the value varies.
+    """
     reference = reference_of(part, view)
     if reference is None:
         return
@@ -149,7 +161,6 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
             axes.axhspan(low, high, color=GREY, alpha=0.2, linewidth=0)
         axes.axhline(level, color=GREY, linestyle="--", linewidth=1.2, label=text)
     # the more lines there are, the lighter are their bands; the legend has one entry for all lines
-    several = len(reference.lines) > 1
     for number, line in enumerate(reference.lines):
         points, alpha = line.points, 0.2 / len(reference.lines)
         axes.fill_between(
@@ -157,7 +168,7 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
         )
         axes.plot(
             points["at"], points[column], color=GREY, linestyle="--", linewidth=1.2,
-            marker=MARKERS[line.index % len(MARKERS)] if several else None,
+            marker=MARKERS[line.index % len(MARKERS)] if len(reference.lines) > 1 else None,
             markerfacecolor="white", markersize=4, label=None if number else text,
         )  # fmt: skip
 
@@ -182,7 +193,11 @@ def _draw_panel(
 
 
 def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | None) -> None:
-    """Set scales, limits and ticks of the axes to fit the drawn values."""
+    """Set scales, limits and ticks of the axes to fit the points `drawn`.
+
+    Args:
+        places: names of the values of x; None: x is a number.
+    """
     if places is not None:
         axes.set_xticks(
             range(len(places)),
@@ -225,15 +240,18 @@ def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
     ends = [(line, at) for line in lines if len(line.points) for at in dict.fromkeys((0, len(line.points) - 1))]
     inner = [(line, at) for line in lines if len(line.points) <= 12 for at in range(1, len(line.points) - 1)]
     for line, at in (*ends, *inner):
-        box = _name_mark(axes, line, at, view, covered=covered, panel=panel)
-        if box is not None:
+        if (box := _name_mark(axes, line, at, view, covered=covered, panel=panel)) is not None:
             covered.append(box)
 
 
 def _name_mark(
     axes: Axes, line: Series, at: int, view: View, *, covered: Sequence[Bbox], panel: BboxBase
 ) -> Bbox | None:
-    """Write a name beside the mark at a position of a line, on the first side that is free; return its box, or None."""
+    """Name the mark of the line's point number `at`, on the first side that is free; return the name's box, or None.
+
+    Args:
+        covered: boxes that the name must not overlap. panel: the box in which it must stay.
+    """
     x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
     text = value(along) if at else pairs([str(view.along)], [along])
     for right, above, across, upright in SIDES:
@@ -251,16 +269,17 @@ def _name_mark(
 
 
 def _scale_text(drawn: pd.DataFrame, column: str, chosen: bool | None) -> str:
+    """The end of an axis label: ", log scale" if the axis of a column is logarithmic, else empty."""
     return ", log scale" if wants_log(drawn[column], chosen) else ""
 
 
 def wrapped(text: str, inches: float) -> str:
-    """An axis label in lines that fit into a width in inches."""
+    """An axis label broken into lines that fit into a length in inches."""
     return textwrap.fill(text, int(11 * inches))
 
 
 def finish(figure: "Figure", grid: Sequence[Axes], note: str) -> None:
-    """Draw one legend for all panels in as many columns as fit, and the caption."""
+    """Draw one legend below all panels, in as many columns as fit, with the caption `note` as its title."""
     labels = {label for axes in grid for label in axes.get_legend_handles_labels()[1]}
     longest = max(map(len, labels), default=0)
     columns = 1 if longest > 45 else 2 if longest > 22 or len(labels) < 5 else 4
@@ -282,7 +301,7 @@ def plot_fit(
     note: str,
     path: Path,
 ) -> None:
-    """Draw excess risk with its intervals, its floor for infinitely many labels, and fitted forms with their constants.
+    """Draw excess risk against x with intervals, its floor for infinitely many labels, and forms fitted to the points.
 
     Args:
         table: one row a point.
@@ -310,13 +329,15 @@ def plot_fit(
                 linewidth=1.5, zorder=2,
             )  # fmt: skip
         scale(axes, drawn, view, None)
-        axes.set_xlabel(wrapped(long(view.x, table) + _scale_text(drawn, "at", view.log_x), 7.2))
-        axes.set_ylabel(wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), 4.8))
+        axes.set(
+            xlabel=wrapped(long(view.x, table) + _scale_text(drawn, "at", view.log_x), 7.2),
+            ylabel=wrapped(long(view.y, table) + _scale_text(drawn, view.y, view.log_y), 4.8),
+        )
         finish(figure, [axes], caption(table, drawn, view, note))
 
 
 def _draw_floor(axes: Axes, drawn: pd.DataFrame) -> None:
-    """Draw the excess risk that infinitely many exchanged labels would leave, if it is known and above 0 everywhere."""
+    """Draw the excess risk that infinitely many exchanged labels would leave, if it is above 0 at all points."""
     floor = drawn[FLOOR].astype(float) if FLOOR in drawn else pd.Series([np.nan])
     if not (np.isfinite(floor) & (floor > 0)).all():
         return

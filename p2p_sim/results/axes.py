@@ -63,7 +63,11 @@ def plot(
 
 
 def _results(rows: Any) -> Results:
-    """A data frame as results; the swept keys follow from its columns."""
+    """The results in a data frame of rows, without name and scenario; the swept keys follow from its columns.
+
+    Raises:
+        InputError: `rows` is no data frame of results, or empty.
+    """
     if not isinstance(rows, pd.DataFrame):
         raise InputError(f"rows {is_a(rows)}: must be a data frame of results, or a results directory")
     missing = [name for name in (POINT, REPLICATE) if name not in rows]

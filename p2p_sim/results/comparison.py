@@ -64,9 +64,13 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
         raise InputError(
             f"{first} and {second}: share no point with a common replicate; {_mismatch(before, after, axes)}"
         )
-    settings = _settings(first_results, second_results, axes)
     return Comparison(
-        first=first_results, second=second_results, axes=axes, settings=settings, paired=paired, differences=pairs
+        first=first_results,
+        second=second_results,
+        axes=axes,
+        settings=_settings(first_results, second_results, axes),
+        paired=paired,
+        differences=pairs,
     )
 
 
@@ -96,7 +100,7 @@ def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], re
 
 
 def _mismatch(before: pd.DataFrame, after: pd.DataFrame, axes: Sequence[str]) -> str:
-    """Why no point matched, in a few words: the first axis without a common value, else the replicates."""
+    """Why no rows of the two tables match, in a few words: the first axis without a common value, if there is one."""
     for axis in axes:
         values = [list(dict.fromkeys(table[axis])) for table in (before, after)]
         if not set(values[0]) & set(values[1]):
@@ -105,16 +109,16 @@ def _mismatch(before: pd.DataFrame, after: pd.DataFrame, axes: Sequence[str]) ->
 
 
 def _few(values: Sequence[object]) -> str:
+    """The first four values as text, with dots if there are more."""
     return ", ".join(map(str, values[:4])) + (", ..." if len(values) > 4 else "")
 
 
 def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Setting, ...]:
-    """The keys in which two base scenarios differ, without names, replicate counts and the keys of `axes`."""
+    """The keys in which two base scenarios differ, with both values; not name, replicates and the keys in `axes`."""
     before, after = _leaves(first.scenario), _leaves(second.scenario)
     keys = [key for key in dict.fromkeys([*before, *after]) if key not in ("name", "replicates")]
-    differing = [key for key in keys if before.get(key) != after.get(key)]
-    matched = [key for key in differing if any(key == axis or key.startswith(axis + ".") for axis in axes)]
-    return tuple((key, before.get(key), after.get(key)) for key in differing if key not in matched)
+    unmatched = [key for key in keys if not any(key == axis or key.startswith(axis + ".") for axis in axes)]
+    return tuple((key, before.get(key), after.get(key)) for key in unmatched if before.get(key) != after.get(key))
 
 
 def _leaves(tree: dict[str, Any]) -> dict[str, Any]:

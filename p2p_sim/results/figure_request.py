@@ -41,7 +41,7 @@ class Chosen(FigureRequest):
 
 
 def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
-    """The figure that a sweep's author asked for.
+    """The figure that a sweep's file asks for in one of its `plots`, a mapping from x, y, group, ... to columns.
 
     Raises:
         InputError: a key is unknown.
@@ -54,7 +54,10 @@ def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
 
 
 def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
-    """A request with both axes named, and checked.
+    """The request with columns for both axes, which are chosen if it names none, and checked.
+
+    Args:
+        table: the points of the results.
 
     Raises:
         InputError: a column is not there or not fit for its use.
@@ -76,7 +79,7 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
-    """The column along x if the request names none.
+    """The column along x for a request that names none, if y is along the other axis.
 
     A fit takes the first swept key against which theory can be fitted. Other figures take ε if it is finite anywhere
     and y is no ε itself; else the first swept key that makes neither lines nor panels, or ε if there is none.
@@ -92,13 +95,12 @@ def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFra
 
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
-    """Refuse a request unless its columns are there, x has values, and the measured column has numbers."""
+    """Raise an InputError unless a request's columns are in the table, x has values, and y or heat has numbers."""
     names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
     columns = [name for name in names if name not in (POINT, *ends)]
     for option in ("x", "y", "group", "facet", "heat"):
-        name = getattr(request, option)
-        if name is not None:
+        if (name := getattr(request, option)) is not None:
             check_column(f"--{option}", name, columns)
     measured = ("--heat", request.heat) if request.heat else ("--y", request.y)
     option, name = measured
@@ -110,7 +112,7 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
 
 
 def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> View:
-    """The lines of a figure that is no heat map.
+    """The columns of a figure of lines, those that the request leaves open included.
 
     Raises:
         InputError: a column is not there or not fit for its use.
@@ -119,7 +121,7 @@ def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> Vi
 
 
 def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
-    """The columns by which points are joined to lines: along x, or along one swept key if x is measured.
+    """The columns of a figure of lines; points are joined along x or, if x is measured, along one swept key.
 
     Every other swept key with several values joins the group, so that each of its values has lines of its own.
 
@@ -144,9 +146,9 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 
 
 def _axis_along(x: str, free: Sequence[str], results: Results, table: pd.DataFrame) -> str | None:
-    """The swept key along which the points of a line follow each other if x is measured.
+    """The swept key along which a line's points follow each other if x is a measured column; None: along x.
 
-    It is the one of the `free` keys along which x moves most; None if x is text, is swept, or follows from a swept key.
+    It is the one of the keys `free` along which x moves most; None if x is text, is swept, or follows from a swept key.
     """
     if any(x in axis for axis in results.axes) or not is_number(table[x]):
         return None
@@ -157,9 +159,10 @@ def _axis_along(x: str, free: Sequence[str], results: Results, table: pd.DataFra
 
 
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
-    """Whether a swept axis needs no line of its own in a figure.
+    """Whether the values of a swept axis, one or several keys, need no lines of their own beside some columns.
 
-    It needs none if it has one value, contains one of the columns, or corresponds one to one with one of them.
+    They need none if there is one value, if a key is one of the columns, or if a column determines the value and the
+    reverse.
     """
     return table[axis[0]].nunique() < 2 or any(
         column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns
@@ -173,7 +176,7 @@ def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
 
 
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
-    """How far x moves along a swept key while the other free axes are fixed: the mean range."""
+    """How far x moves along the swept key `key` while the other keys in `free` are fixed: its mean range, or 0."""
     finite = table[np.isfinite(table[x])]
     others = [axis for axis in free if axis != key]
     if not others or finite.empty:

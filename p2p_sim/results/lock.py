@@ -19,7 +19,9 @@ LOCK = ".lock"
 
 @contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Make a directory, if it is not there, and hold its lock; on failure, a directory made here is removed if empty.
+    """A context in which this process alone writes to a directory, which is made if it is not there.
+
+    If the work fails, a directory that was made here is removed if it is empty.
 
     Raises:
         InputError: the directory cannot be made, or another process holds the lock.

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from p2p_sim.base import InputError, Streams, in_place_of
-from p2p_sim.figures import FLOOR, SAME, View, is_number, pairs, plot_fit, plot_lines, series, short
+from p2p_sim.figures import FLOOR, SAME, View, is_number, pairs, plot_fit, plot_heat, plot_lines, series, short
 from p2p_sim.measures import POINT, Estimate, by_replicate, fit_forms, log_log_slope, points
 from p2p_sim.results.figure_request import FIT_X, Chosen, FigureRequest, covered, filled, lines_of, request_of
 from p2p_sim.results.results_directory import Results, read_results
@@ -64,11 +64,10 @@ def plot(
 
 
 def draw(request: FigureRequest, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw one figure.
+    """Draw one figure into a file.
 
     Args:
-        request: which columns.
-        results: what is drawn. table: the points of its rows.
+        request: the columns. results: what is drawn. table: the points of its rows.
         path: the file, which ends in .png, .svg or .pdf.
 
     Raises:
@@ -88,6 +87,7 @@ def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
 
 
 def _ending(out: Path | None, format_: str | None) -> str:
+    """The ending of a figure's file, without dot, by the file or format that was chosen; InputError if it is wrong."""
     ending = format_ or (out.suffix[1:] if out else FORMATS[0])
     if ending not in FORMATS:
         fault = f"--format {format_}: must be" if format_ else f"--out {out}: must end in"
@@ -108,23 +108,23 @@ def _file_name(request: Chosen) -> str:
 
 
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
-    """A figure's title, `text` after the study's name, and a note of parameters that have one value at all points."""
+    """A figure's title, the study's name and `text`; and a note such as "α = 0.1, n = 400": what all points share."""
     swept = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
-    fixed = [name for name in _FIXED if name in table and name not in swept and table[name].nunique(dropna=False) == 1]
-    fixed = [name for name in fixed if table[name].notna().all()]
+    fixed = [name for name in _FIXED if name in table and name not in swept]
+    fixed = [name for name in fixed if table[name].nunique() == 1 and table[name].notna().all()]
     note = pairs(fixed, [round(float(table[name].iloc[0]), 12) for name in fixed]) if fixed else ""
     return f"{results.name}: {text}" if results.name else text, note
 
 
 def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
+    """Draw the points as lines into a file."""
     view = lines_of(request, results, table)
     title, note = titles(results, table, f"{short(view.y)} against {short(view.x)}")
     plot_lines(table, view, title, note, path)
 
 
 def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    from p2p_sim.figures import plot_heat
-
+    """Draw the points as a heat map into a file."""
     heat = str(request.heat)
     check_heat(request, results, table)
     title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
@@ -132,7 +132,7 @@ def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) ->
 
 
 def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
-    """Refuse a heat map whose options conflict, or that has more than one point for a pair of values on its axes."""
+    """Raise an InputError if the options of a heat map conflict, or several points have the same values of x and y."""
     if request.x == request.y:
         raise InputError(f"--y {request.y}: is --x too; a heat map needs two axes")
     if request.group or request.facet or request.fit:
@@ -144,7 +144,10 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw excess risk, the fits of Theorem 4's form and of a form with squared terms, and each line's log-log slope.
+    """Draw excess risk against x into a file, with the curves that theory predicts, fitted to all points.
+
+    The curves are of the form of the paper's Theorem 4 and of one with squared terms; the legend has the fitted
+    constants, and the slope of each line in a plot of log y against log x.
 
     Raises:
         InputError: y is no excess risk, or x no key for which a form is known.
@@ -169,7 +172,11 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
 
 
 def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Estimate]:
-    """The log-log slope of each line with three or more positive x, by its label; `risk` is by point and replicate."""
+    """The slope of log excess risk against log x for each line with at least three values of x above 0, by its label.
+
+    Args:
+        risk: excess risk, a row for each point and a column for each replicate.
+    """
     slopes = {}
     for line in series(table, view.group):
         part = line.points[line.points[view.x] > 0]
@@ -180,7 +187,11 @@ def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Es
 
 
 def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
-    """A note on how excess risk falls with n: Theorem 4's bound, and the measured distance from the exact floor."""
+    """A note on how excess risk falls with x = n: by the paper's bound, and in its distance from the exact floor.
+
+    Args:
+        risk: excess risk, a row for each point and a column for each replicate.
+    """
     note = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:
         distance = np.abs(risk.to_numpy(float) - table[FLOOR].to_numpy(float)[:, None])

@@ -18,7 +18,7 @@ FORMATS = (".csv", ".parquet", ".npz")
 
 
 def check_destination(option: str, path: Path) -> None:
-    """Raise an InputError if a file cannot be written, or exists already; called before anything runs."""
+    """Raise an InputError that names the option if the file `path` cannot be written, or exists already."""
     if path.suffix not in FORMATS:
         raise InputError(f"{option} {path}: must end in {', '.join(FORMATS)}")
     if path.exists():
@@ -68,6 +68,7 @@ def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = No
 
 
 def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
+    """Yields each replicate's release, a line for each label that the learner receives."""
     for replicate in range(scenario.replicates):
         completed = exchange(Replicate(scenario, replicate, data_dir))
         release, population = completed.outcome.labels, completed.population
@@ -83,9 +84,9 @@ def _releases(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFram
 
 
 def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataFrame]:
+    """Yields each replicate's messages, a line for each that was delivered."""
     for replicate in range(scenario.replicates):
-        completed = exchange(Replicate(scenario, replicate, data_dir), record=True)
-        transcript = completed.outcome.transcript
+        transcript = exchange(Replicate(scenario, replicate, data_dir), record=True).outcome.transcript
         if transcript is None:
             raise InputError(
                 f"mechanism.kind = {scenario.mechanism.kind!r}: a transcript needs messages, and it has none"
@@ -99,6 +100,7 @@ def _transcripts(scenario: Scenario, data_dir: Path | None) -> Iterator[pd.DataF
 
 
 def _write(frame: pd.DataFrame, path: Path) -> int:
+    """Write a frame as CSV, Parquet or NumPy arrays, by the ending of `path`, and return the number of its lines."""
     with writing(path), in_place_of(path) as partial, partial.open("wb") as file:
         if path.suffix == ".csv":
             without_formulas(frame).to_csv(file, index=False)
@@ -111,5 +113,5 @@ def _write(frame: pd.DataFrame, path: Path) -> int:
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """A column as an array that NumPy can read back without pickling."""
+    """A column as an array that NumPy can read back without pickling; texts keep 16 characters."""
     return values if values.dtype.kind in "biuf" else values.astype("U16")

@@ -40,7 +40,7 @@ class Results:
 
     @property
     def keys(self) -> list[str]:
-        """All swept keys."""
+        """All swept keys, dotted."""
         return [key for axis in self.axes for key in axis]
 
 
@@ -57,7 +57,7 @@ def load_results(directory: str | Path) -> pd.DataFrame:
 
 
 def read_results(directory: Path) -> Results:
-    """Read a results directory of `run` or `sweep`.
+    """The results in a directory that a run or a sweep wrote, with columns checked.
 
     Raises:
         InputError: the directory holds no results, they are damaged, or no replicate is finished yet.
@@ -77,7 +77,7 @@ def read_results(directory: Path) -> Results:
 
 
 def _check_axes(directory: Path, keys: Iterable[str], columns: Container[str]) -> None:
-    """Refuse rows without the column of a swept key."""
+    """Raise an InputError unless each swept key is among the rows' columns."""
     for key in keys:
         if key not in columns:
             raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")
@@ -100,7 +100,7 @@ def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers
 
 
 def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `Results` in the manifest of a directory.
+    """The fields name, seed, axes, scenario and plots of `Results`, from a directory's manifest.
 
     Raises:
         InputError: a key of the manifest is missing or wrong.
@@ -112,7 +112,7 @@ def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `Results` in a manifest; TypeError, ValueError or KeyError if a key is missing or wrong."""
+    """The fields of `Results` in a manifest; raises TypeError, ValueError or KeyError if a key is missing or wrong."""
     axes, plots = manifest.get("axes") or [], manifest.get("plots") or []
     for tables in (axes, plots):
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -150,7 +150,7 @@ def _check_axis(axis: dict[str, Any]) -> None:
 
 
 def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> None:
-    """Refuse plots with entries (but `fit`) that are not text, and a wrong seed, scenario, replicates or versions."""
+    """Raise an error if a plot's entry but `fit` is not text, or seed, scenario, replicates or versions is wrong."""
     for plot in plots:
         for key, value in plot.items():
             if key != "fit" and not isinstance(value, str | None):
@@ -166,7 +166,9 @@ def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> Non
 
 
 def check_cells(directory: Path, keys: Iterable[str]) -> int:
-    """How many replicates a directory's lines hold; reads them one by one, faster than `read_results` and as strict.
+    """Check the rows of a directory as strictly as `read_results` does, but line by line; return how many there are.
+
+    Lines of the same point and replicate count once.
 
     Args:
         keys: the swept keys, whose columns may mix numbers and text.
@@ -194,7 +196,7 @@ def check_cells(directory: Path, keys: Iterable[str]) -> int:
 
 
 def check_column(option: str, name: str, columns: Iterable[str]) -> None:
-    """Refuse a name that is none of the columns.
+    """Raise an InputError unless `name`, given to an option, is one of the columns.
 
     Raises:
         InputError: names the nearest column, by its whole name or by the last part of a dotted key.

@@ -8,6 +8,7 @@ import platform
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple
@@ -67,7 +68,7 @@ class Store:
             self.stored[row["scenario"]].add(row["replicate"])
 
     def has(self, point: str, replicate: int) -> bool:
-        """Whether a replicate of a point is on disk."""
+        """Whether a replicate, by its index, of a point, by 16 digits of its identity, is on disk."""
         return replicate in self.stored.get(point, ())
 
     @property
@@ -108,7 +109,11 @@ class Store:
             self.stored[row["scenario"]].add(row["replicate"])
 
     def fail(self, record: Row) -> None:
-        """Write down a replicate that could not be run: its point, its index, the error, and swept keys."""
+        """Write down a replicate that could not be run.
+
+        Args:
+            record: its point, its index ("replicate"), the error, and values of swept keys.
+        """
         with writing(self.directory):
             append_jsonl(self.directory / FAILURES, [record])
 
@@ -141,7 +146,7 @@ class Store:
 
 @contextmanager
 def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> Iterator[Store]:
-    """Open a results directory for writing, alone.
+    """A context with the store of a results directory, to which this process alone can write.
 
     Args:
         directory: where. identity: hash of the run, sweep or search. check: raises an InputError for another's row.
@@ -168,7 +173,11 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
 
 
 def held_replicates(directory: Path, identity: str) -> set[Key]:
-    """The points and replicates on disk of the run, sweep or search with this identity."""
+    """The points and replicates of a run, sweep or search in a directory; none if the directory is not there.
+
+    Raises:
+        InputError: the directory holds something else than results with this identity.
+    """
     if not directory.exists():
         return set()
     _check_directory(directory, identity)
@@ -176,7 +185,7 @@ def held_replicates(directory: Path, identity: str) -> set[Key]:
 
 
 def _check_directory(directory: Path, identity: str) -> None:
-    """Refuse a directory that holds anything but results with this identity."""
+    """Raise an InputError if a directory holds anything but results of the run, sweep or search with this identity."""
     if (directory / MANIFEST).exists():
         existing = str(read_manifest(directory).get("identity", ""))
         if existing != identity:
@@ -227,17 +236,11 @@ def _table(directory: Path) -> pd.DataFrame:
 
 
 def _frame(directory: Path, wanted: Callable[[Row], bool] = lambda row: True) -> pd.DataFrame:
-    """The rows that are wanted as a data frame, built piece by piece, in the order of the lines."""
-    pieces, rows = [], []
-    for row in filter(wanted, read_rows(directory)):
-        rows.append(row)
-        if len(rows) == CHUNK:
-            pieces.append(pd.DataFrame(rows))
-            rows = []
-    if rows or not pieces:
-        pieces.append(pd.DataFrame(rows))
-    if len(pieces) == 1:
-        return pieces[0]
+    """The rows for which `wanted` is true as a data frame, in the order of the lines, read piece by piece."""
+    rows = filter(wanted, read_rows(directory))
+    pieces = [pd.DataFrame(chunk) for chunk in iter(lambda: list(islice(rows, CHUNK)), [])]
+    if len(pieces) < 2:
+        return pieces[0] if pieces else pd.DataFrame([])
     columns = list(dict.fromkeys(name for piece in pieces for name in piece.columns))
     filled = [piece.dropna(axis="columns", how="all") for piece in pieces]  # gaps alone would change a column's type
     return pd.concat(filled, ignore_index=True).reindex(columns=columns)
@@ -250,6 +253,7 @@ def write_manifest(
     """Write the manifest of a results directory: the scenario in full, its hash, the seed and the versions.
 
     Args:
+        base: the scenario. name: of the results. identity: hash of the run, sweep or search. replicates: of each point.
         packages: versions of the plug-ins that are used. extra: further keys of a sweep or a search, and its kind.
     """
     # kind, axes and plots as for the run of a single scenario; `extra` has those of a sweep or a search
@@ -276,7 +280,7 @@ def write_manifest(
 
 
 def read_manifest(directory: Path) -> dict[str, Any]:
-    """The manifest of a results directory."""
+    """The manifest of a results directory as a tree of keys; InputError if it cannot be read."""
     try:
         content = json.loads((directory / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -287,7 +291,7 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
-    """The complete privacy statements of each row of `load_results`, by the column that holds their ε.
+    """For each row of `load_results`, its complete privacy statements, by the column that holds their ε.
 
     A row that an earlier version wrote without its statements has none.
 
@@ -299,8 +303,9 @@ def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
     for cells in rows.to_dict("records"):
         row = {str(name): cell for name, cell in cells.items()}
         terms = terms_of.get(str(row.get("statement")), {})
-        bounds = {column: statement_of(row, terms, column) for column in terms}
-        statements.append({column: bound for column, bound in bounds.items() if bound is not None})
+        statements.append(
+            {column: bound for column in terms if (bound := statement_of(row, terms, column)) is not None}
+        )
     return statements
 
 
@@ -316,7 +321,7 @@ def read_rows(directory: Path) -> Iterator[Row]:
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
-    """Yields every line of a file of rows; a half-written last line is left out."""
+    """Yields every line of an open file of rows, without a half-written last one; `path` names it in errors."""
     offset = 0
     file.seek(0)
     for number, line in enumerate(file, 1):
@@ -333,7 +338,7 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
 
 
 def _is_row(row: object) -> bool:
-    """Whether a value read from a line is a row: a mapping of cells with a point and a replicate."""
+    """Whether a value read from a line is a row: a mapping of simple cells, with a point and a replicate."""
     if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
         return False
     if not 0 <= row["replicate"] < 2**31 or any(isinstance(cell, dict | list) for cell in row.values()):

@@ -25,8 +25,9 @@ def read_lines(path: Path) -> list[Any]:
 
 
 def read_terms(directory: Path) -> dict[str, Terms]:
-    """The conditions of the rows' privacy figures, by the rows' column `statement`; empty if an earlier version wrote
-    the directory.
+    """The conditions of the rows' privacy figures, each set by the name that rows have in their column `statement`.
+
+    Empty if an earlier version wrote the directory.
 
     Raises:
         InputError: the file is damaged.
@@ -54,10 +55,10 @@ def _whole(terms: Terms) -> bool:
 
 
 def write_terms(directory: Path, frame: pd.DataFrame) -> None:
-    """Write the file of terms anew: those to which rows refer, in the order of the rows."""
+    """Write the file of conditions anew: those to which the rows `frame` refer, in their order."""
     terms = read_terms(directory)
     names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
     lines = [{"statement": name, "columns": terms[name]} for name in names if name in terms]
-    text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
     if lines:
+        text = "".join(json.dumps(line, allow_nan=False) + "\n" for line in lines)
         write_whole(directory / STATEMENTS, text.encode())

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,7 +60,7 @@ class Reference:
 
 @cache
 def references() -> dict[str, Reference]:
-    """All references by their key: the project first, then papers."""
+    """All references, of `papers.toml`, by their BibTeX key: the project first, then papers."""
     entries = {}
     for key, entry in tomllib.loads(TABLE.read_text(encoding="utf-8")).items():
         if isinstance(entry, dict):
@@ -73,22 +74,22 @@ def references() -> dict[str, Reference]:
 
 
 def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
-    """The references behind some scenarios, each with the keys and values that rest on it, as "key = value".
+    """The BibTeX keys of the project and of the papers behind some scenarios, each with settings that rest on it.
 
-    The project comes first. A plug-in's kinds have no reference.
+    A setting is a text such as "mechanism.kind = label_exchange". A plug-in's kinds rest on no reference.
     """
     return {PROJECT: [], **behind(scenario.model_dump(mode="json") for scenario in scenarios)}
 
 
 def behind(trees: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The papers behind scenarios, given as trees of keys and values; each with the "key = value" that rest on it."""
+    """The BibTeX keys of the papers behind scenarios, given as trees, each with the settings that rest on it."""
     settings = {line for tree in trees for line in _settings(tree)}
     shared = {key: [line for line in reference.used if line in settings] for key, reference in references().items()}
     return {key: lines for key, lines in shared.items() if lines}
 
 
 def check_paper(key: str) -> str:
-    """Return the key of a paper; raise InputError if no paper has this key."""
+    """Return `key` if it is the BibTeX key of a paper; else raise an InputError that lists these keys."""
     papers = [reference for reference in references() if reference != PROJECT]
     if key not in papers:
         raise InputError(f"--paper {key}: must be one of {', '.join(papers)}")
@@ -132,10 +133,9 @@ def catalogue(paper: str | None = None) -> list[Entry]:
 
 
 def is_here(need: str) -> bool | None:
-    """Whether a data set, extra or plug-in of `Entry.needs` is installed or found; None if only a run can tell."""
+    """Whether a text of `Entry.needs` names a data set, extra or plug-in that is here; None if only a run can tell."""
     if need.startswith(DATA_SET):
-        directory = data_directory()
-        directories = () if directory is None else (directory,)
+        directories = tuple(filter(None, [data_directory()]))
         return not any(file.fault for file in check(data_set(need.removeprefix(DATA_SET)), directories, read=False))
     if need.startswith(PLUG_IN):
         return installed(need.removeprefix(PLUG_IN))
@@ -143,6 +143,7 @@ def is_here(need: str) -> bool | None:
 
 
 def _entries() -> Iterator[Entry]:
+    """Yields an entry for every shipped scenario and sweep."""
     for name, path in shipped().items():
         tree = read_toml(path)
         variants = list(_variants(path, tree))
@@ -163,16 +164,15 @@ def shows(text: str) -> str:
     >>> shows("# A table.\\n# Two lines. Needs a file.\\nname = 1\\n# Not this.")
     'A table. Two lines.'
     """
-    lines = []
-    for line in text.splitlines():
-        if not line.startswith("#"):
-            break
-        lines.append(line.lstrip("# ").rstrip())
-    return re.split(r"\s*\bNeeds\b", " ".join(lines))[0]
+    comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return re.split(r"\s*\bNeeds\b", " ".join(line.lstrip("# ").rstrip() for line in comment))[0]
 
 
 def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
-    """Yields the scenario of a file, or for a sweep its base scenario with each value of each axis in turn."""
+    """Yields scenarios, as trees, that have all settings of a shipped file between them.
+
+    For a scenario it is the file's `tree`; for a sweep, the base scenario with each value of each axis in turn.
+    """
     base = tree if "axes" not in tree else read_toml(find_scenario(tree["base"], folder=path.parent))
     base.setdefault("mechanism", {}).setdefault("kind", "label_exchange")
     if "axes" not in tree:
@@ -193,7 +193,7 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
 
 
 def _needs(path: Path, tree: Tree) -> Iterator[str]:
-    """Yields what a scenario of a shipped file needs, as in `Entry.needs`."""
+    """Yields what a scenario needs, given as a tree with the path of its shipped file; texts as in `Entry.needs`."""
     kind = tree.get("population", {}).get("kind")
     if kind in data_sets():
         yield f"{DATA_SET}{kind}"
@@ -204,14 +204,14 @@ def _needs(path: Path, tree: Tree) -> Iterator[str]:
         yield "a GPU"
     if path.is_relative_to(EXAMPLES):
         offered = plug_in_of(path.parent)
-        yield from (f"{PLUG_IN}{offered[kind]}" for kind in _kinds(tree) if kind in offered)
+        kinds = (value for key, value in keys_within(tree) if key == "kind" and isinstance(value, str))
+        yield from (f"{PLUG_IN}{offered[kind]}" for kind in kinds if kind in offered)
 
 
-def _kinds(node: object) -> Iterator[str]:
-    """Yields every `kind` in a tree."""
+def keys_within(node: object) -> Iterator[tuple[str, Any]]:
+    """Yields every key of the mappings in a tree of mappings and lists, at any depth, with its value."""
     if isinstance(node, Mapping):
-        if isinstance(node.get("kind"), str):
-            yield node["kind"]
+        yield from node.items()
         node = list(node.values())
     for part in node if isinstance(node, list) else ():
-        yield from _kinds(part)
+        yield from keys_within(part)

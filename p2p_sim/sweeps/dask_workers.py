@@ -26,28 +26,22 @@ class OtherModelError(Exception):
 
 
 def versions() -> Versions:
-    """The versions in this process on which rows may depend; imports the simulator, so that no task waits for that."""
+    """Versions on which rows may depend, by name: of p2p-sim, its model, Python, libraries and plug-ins here.
+
+    The simulator is imported too, so that no task waits for that.
+    """
     import p2p_sim.replicate.run  # noqa: F401
     from p2p_sim.base import codes
     from p2p_sim.base.plugins import packages
-    from p2p_sim.scenario import MODEL_VERSION
 
     return {
         "p2p-sim": version(),
         "model version": str(MODEL_VERSION),
         "python": platform.python_version(),
         **{name: importlib.metadata.version(name) for name in ("numpy", "scikit-learn", "scipy")},
-        **{_plug_in(name): version for name, version in packages().items()},
-        **{_code_of(name): digest[:16] for name, digest in codes().items()},
+        **{f"plug-in {name}": version for name, version in packages().items()},
+        **{f"plug-in {name} with code": digest[:16] for name, digest in codes().items()},
     }
-
-
-def _plug_in(name: str) -> str:
-    return f"plug-in {name}"
-
-
-def _code_of(name: str) -> str:
-    return f"{_plug_in(name)} with code"
 
 
 def compare(
@@ -67,12 +61,13 @@ def compare(
     Raises:
         InputError: a worker lacks the simulator or a needed plug-in, or has another version of either.
     """
-    needed = {key(name) for name in packages for key in (_plug_in, _code_of)}
-    here = {name: version for name, version in here.items() if not name.startswith(_plug_in("")) or name in needed}
+    needed = {f"plug-in {name}{code}" for name in packages for code in ("", " with code")}
+    here = {name: version for name, version in here.items() if not name.startswith("plug-in ") or name in needed}
     for worker, answer in sorted(answers.items()):
         if isinstance(answer, BaseException):
-            why = one_line(answer)
-            raise InputError(f"dask {where}: {worker} cannot run p2p-sim ({why}); install the same version everywhere")
+            raise InputError(
+                f"dask {where}: {worker} cannot run p2p-sim ({one_line(answer)}); install the same version everywhere"
+            )
         for name in [name for name in here if answer.get(name) != here[name]]:
             theirs = f"{name} {answer[name]}" if name in answer else f"no {name}"
             differs = f"dask {where}: {worker} has {theirs}, this process {here[name]}"
@@ -82,15 +77,14 @@ def compare(
 
 
 def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:
-    """Perform a batch on a worker, with one numerical thread.
+    """What `perform` returns for a batch, in a form that can be sent; called on a worker, with one numerical thread.
 
-    The model version is compared here too, since the worker may have joined after `compare`.
+    Args:
+        model_version: of the process that sent the batch, compared here as the worker may have joined after `compare`.
 
     Raises:
         OtherModelError: the worker has another model version.
     """
-    from p2p_sim.scenario import MODEL_VERSION
-
     if model_version != MODEL_VERSION:
         raise OtherModelError(f"model version {MODEL_VERSION} instead of {model_version}")
     _one_thread()
@@ -171,6 +165,7 @@ class DaskWorkers:
             client.close(timeout=2)
 
     def _connected(self) -> Any:
+        """The Dask client of the scheduler, whose workers were checked when it was made."""
         if self._client is None:
             self._client = _connect(self.address, self.connect_s)
             try:
@@ -182,7 +177,11 @@ class DaskWorkers:
 
 
 def _connect(address: str, within_s: float) -> Any:
-    """A client of the scheduler."""
+    """A Dask client of the scheduler.
+
+    Args:
+        address: of the scheduler, or a scheduler file. within_s: seconds within which it must answer.
+    """
     try:
         import dask
         from distributed import Client, Security
@@ -209,12 +208,14 @@ def _scheduler(address: str) -> str:
     try:
         return str(json.loads(Path(address).read_text(encoding="utf-8"))["address"])
     except (OSError, ValueError, KeyError, TypeError):
-        wanted = "must be tcp://HOST:PORT, tls://HOST:PORT or a file that dask scheduler --scheduler-file wrote"
-        raise InputError(f"dask {address}: {wanted}") from None
+        raise InputError(
+            f"dask {address}: must be tcp://HOST:PORT, tls://HOST:PORT or a file that "
+            "dask scheduler --scheduler-file wrote"
+        ) from None
 
 
 def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:
-    """Wait for the first worker, then `compare` the versions of all workers and of the scheduler."""
+    """Wait for a worker, at most `within_s` seconds, and `compare` the versions of all workers and the scheduler."""
     try:
         client.wait_for_workers(1, timeout=within_s)
     except TimeoutError:
@@ -241,6 +242,7 @@ def _threads(client: Any, address: str) -> int:
 
 
 def _lost(address: str) -> RunFailed:
+    """The error that the scheduler is lost."""
     return RunFailed(f"dask: lost the scheduler at {address}")
 
 
@@ -258,7 +260,7 @@ class _Flight:
         self._alone = False
 
     def fill(self) -> bool:
-        """Hand out batches up to the limit, and return whether any batch is unfinished.
+        """Hand out batches, up to two for each thread of the workers, and return whether any batch is unfinished.
 
         A batch that may have killed a worker comes last, alone.
         """
@@ -278,7 +280,7 @@ class _Flight:
         self._arrivals.add(future)
 
     def landed(self) -> list[list[Done]]:
-        """Results of the batches that have ended, after waiting for at least one; new batches are handed out."""
+        """Wait until at least one batch has ended, hand out new batches, and return the results of each ended batch."""
         self._look()
         while not self._arrivals.has_ready():
             time.sleep(0.002)
@@ -288,7 +290,7 @@ class _Flight:
         return [each for each in results if each]
 
     def _look(self) -> None:
-        """Check once a second that the scheduler answers, and that a worker has been there within `patience_s`."""
+        """Check, at most once a second, that the scheduler answers, and that a worker was there within `patience_s`."""
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
             return
@@ -297,19 +299,17 @@ class _Flight:
         if self._threads:
             self._inhabited = now
         elif now - self._inhabited > self._plan.patience_s:
-            seconds = f"{self._plan.patience_s:g} s"
-            raise RunFailed(f"dask: no worker at {self._plan.address} for {seconds}; start some")
+            raise RunFailed(f"dask: no worker at {self._plan.address} for {self._plan.patience_s:g} s; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
-        """The results of a batch that has ended; empty if the batch is computed again, or its tasks are sent again."""
+        """The results of a batch whose Dask future ended; empty if the batch or its tasks are computed again."""
         from distributed import CancelledError, KilledWorker
 
         batch, since = self._air.pop(future)
         if future.status in ("cancelled", "lost"):
             raise _lost(self._plan.address)
         try:
-            results: list[Done] = future.result(timeout=_ANSWER_S)
-            return results
+            return list(future.result(timeout=_ANSWER_S))
         except TimeoutError:  # its worker ended before the result was fetched, so Dask computes it again
             self._air[future] = batch, since
             self._arrivals.add(future)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 
-from p2p_sim.base import InputError, RunFailed
+from p2p_sim.base import InputError, RunFailed, progress
 from p2p_sim.sweeps.tasks import Batch, Done, Executor, Perform, Serial, TaskQueue, sent
 
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -41,7 +41,7 @@ class Worker:
     life: Connection
 
     def ended(self) -> int:
-        """Wait for the process, close the pipes, and return the exit status; -9 where signal 9 ended it."""
+        """Wait until the process ends, close the pipes, and return its exit status, such as -9 if signal 9 ended it."""
         status = self.process.wait()
         self.pipe.close()
         self.life.close()
@@ -49,7 +49,7 @@ class Worker:
 
 
 def start(imports: str, perform: Perform) -> Worker:
-    """Start a worker with the interpreter, its options, the import path and the directory of this process.
+    """Start a worker process, with the interpreter, its options, the import path and the directory of this process.
 
     Args:
         imports: module that the worker imports before anything else. perform: runs a batch.
@@ -59,9 +59,11 @@ def start(imports: str, perform: Perform) -> Worker:
     handles = there.fileno(), watched.fileno()
     options = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]  # as multiprocessing does
     import_path = json.dumps([str(folder) for folder in sys.path])
-    command = [sys.executable, *options, "-c", _START, import_path, *map(str, handles)]
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, pass_fds=handles, env={**os.environ, **dict.fromkeys(_THREADS, "1")}
+        [sys.executable, *options, "-c", _START, import_path, *map(str, handles)],
+        stdin=subprocess.DEVNULL,
+        pass_fds=handles,
+        env={**os.environ, **dict.fromkeys(_THREADS, "1")},
     )
     for end in (there, watched):  # now only the worker has these ends, so its death closes the pipes
         end.close()
@@ -71,29 +73,31 @@ def start(imports: str, perform: Perform) -> Worker:
 
 
 def serve(pipe: int, life: int) -> None:
-    """Perform batch after batch until the driver closes the pipe; an empty first message reports that it is ready.
+    """Perform batch after batch and send the results, in a worker process, until the driver closes the pipe.
+
+    An empty first message reports that the worker is ready.
 
     Args:
-        pipe, life: handles of the worker's ends, see `Worker`.
+        pipe, life: handles of this process's ends of the pipes of `Worker`.
     """
     threading.Thread(target=_end_with_driver, args=(Connection(life, writable=False),), daemon=True).start()
     connection = Connection(pipe)
-    from p2p_sim.base import progress
-
     progress.silence()
-    try:
+    with suppress(EOFError, BrokenPipeError):
         imports, perform = connection.recv()
         importlib.import_module(imports)
         message: list[Done] = []
         while True:
             connection.send(message)
             message = [sent(result) for result in perform(connection.recv())]
-    except (EOFError, BrokenPipeError):
-        return
 
 
 def _end_with_driver(life: Connection) -> None:
-    """End at once when the driver has ended for any reason; else the worker would first finish its batch."""
+    """End this process when the driver has ended for any reason; without this the worker would finish its batch first.
+
+    Args:
+        life: a pipe that closes when the driver ends.
+    """
     wait([life])
     os._exit(1)
 
@@ -139,7 +143,7 @@ class LocalProcesses:
         try:
             if self.alone_s:
                 yield from crew.alone(self.alone_s)
-            for _ in range(queue.draw(self.workers - crew.size)):
+            for _ in range(queue.draw(self.workers - len(crew.workers))):
                 crew.hire()
             while crew.busy or not queue.over:
                 yield from crew.results()
@@ -167,29 +171,32 @@ class _Crew:
 
     def __init__(self, plan: LocalProcesses, queue: TaskQueue, perform: Perform) -> None:
         self._plan, self._queue, self._perform = plan, queue, perform
-        self._workers: dict[Connection, _Hired] = {}
+        self.workers: dict[Connection, _Hired] = {}
         self._stillborn = 0
         self._lock = threading.Lock()
 
     @property
-    def size(self) -> int:
-        """The number of workers."""
-        return len(self._workers)
-
-    @property
     def busy(self) -> bool:
         """Whether any worker has a batch."""
-        return any(hired.batch for hired in self._workers.values())
+        return any(hired.batch for hired in self.workers.values())
 
     def hire(self, at_once: bool = False) -> None:
-        """Start a worker, which reports when it is ready; `at_once`: send it a batch without waiting for that."""
+        """Start a worker process, which gets batches once it reports that it is ready.
+
+        Args:
+            at_once: whether it is sent a first batch without waiting for the report.
+        """
         started = start(self._plan.imports, self._perform)
-        self._workers[started.pipe] = hired = _Hired(started)
+        self.workers[started.pipe] = hired = _Hired(started)
         if at_once:
             self._give(hired)
 
     def alone(self, seconds: float) -> Iterator[list[Done]]:
-        """Results of batches that this process runs until a worker is ready; workers are started after some seconds."""
+        """Yields the results of batches that this process runs itself, until a worker is ready.
+
+        Args:
+            seconds: time after which workers are started.
+        """
         later = threading.Timer(seconds, self._hire_others)
         later.start()
         try:
@@ -211,29 +218,30 @@ class _Crew:
         None if a worker is ready or has died, or no batch is left.
         """
         with self._lock:
-            if wait(list(self._workers), 0):
+            if wait(list(self.workers), 0):
                 return None
             if batch := self._queue.fresh():
                 return batch
             # no new batch: take that of a worker that is not ready, and end this worker
-            for pipe, hired in self._workers.items():
+            for pipe, hired in self.workers.items():
                 if not hired.ready and hired.batch is not None:
-                    del self._workers[pipe]
+                    del self.workers[pipe]
                     hired.worker.process.kill()
                     hired.worker.ended()
                     return hired.batch
         return None
 
     def results(self) -> list[list[Done]]:
-        """The results of each batch that has ended, after waiting for at least one worker; free workers get a batch."""
-        ready = set(wait(list(self._workers)))
-        news = [self._news(hired) for pipe, hired in list(self._workers.items()) if pipe in ready]
-        for hired in self._workers.values():
+        """Wait for at least one worker, give free workers a batch, and return the results of each batch that ended."""
+        ready = set(wait(list(self.workers)))
+        news = [self._news(hired) for pipe, hired in list(self.workers.items()) if pipe in ready]
+        for hired in self.workers.values():
             if hired.ready and hired.batch is None:
                 self._give(hired)
         return [results for results in news if results]
 
     def _news(self, hired: _Hired) -> list[Done]:
+        """The results that a worker has sent; of one that died, those of tasks that are given up."""
         try:
             message: list[Done] = hired.worker.pipe.recv()
         except (EOFError, OSError):
@@ -244,6 +252,7 @@ class _Crew:
         return message
 
     def _give(self, hired: _Hired) -> None:
+        """Send a free worker the next batch, if there is one."""
         batch = self._queue.suspect() or self._queue.fresh()
         if batch is None:
             return
@@ -255,26 +264,32 @@ class _Crew:
         hired.batch, hired.since = batch, time.perf_counter()
 
     def _bury(self, hired: _Hired) -> list[Done]:
-        """Take back a dead worker's batch, start another if there is work, and return results of failed tasks."""
-        del self._workers[hired.worker.pipe]
+        """Take back a dead worker's batch, start another worker if there is work, and return results of tasks given up.
+
+        Raises:
+            RunFailed: too many workers in a row died before they were ready.
+        """
+        del self.workers[hired.worker.pipe]
         status = hired.worker.ended()
         if not hired.ready:
             self._stillborn += 1
             if hired.batch is not None:  # it never began this batch
                 self._queue.back(hired.batch)
-                hired.batch = None
             if self._stillborn > _STILLBORN:
-                raise RunFailed(f"{_STILLBORN} worker processes ended while they started, with exit status {status}")
-        error = f"killed its worker {self._plan.attempts} times"
-        wall = time.perf_counter() - hired.since
-        given_up = self._queue.lost(hired.batch, True, wall, error) if hired.batch else []
+                raise RunFailed(
+                    f"{self._stillborn} worker processes ended while they started, with exit status {status}"
+                )
+        given_up = []
+        if hired.ready and hired.batch:
+            error = f"killed its worker {self._plan.attempts} times"
+            given_up = self._queue.lost(hired.batch, True, time.perf_counter() - hired.since, error)
         if not self._queue.over:
             self.hire()
         return given_up
 
     def dismiss(self) -> None:
         """End all workers at once; what they compute is not needed any more."""
-        for hired in self._workers.values():
+        for hired in self.workers.values():
             hired.worker.process.kill()
-        for hired in self._workers.values():
+        for hired in self.workers.values():
             hired.worker.ended()

@@ -56,13 +56,13 @@ class SweepPlan:
     data_dir: Path | None = None
 
     def __repr__(self) -> str:
-        """The sweep in one line."""
+        """The sweep in one line: name, number of points, keys, replicates."""
         keys, each = ", ".join(self.keys), count(self.replicates, "replicate")
         return f"SweepPlan({self.name!r}, {count(self.size, 'point')} over {keys}, {each} each)"
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """All swept keys."""
+        """The dotted keys that vary, axis by axis."""
         return tuple(name for axis in self.axes for name in axis.names)
 
     @property
@@ -72,11 +72,12 @@ class SweepPlan:
 
     @cached_property
     def _tree(self) -> dict[str, Any]:
+        """The base scenario as a tree of keys and values."""
         return self.base.model_dump(mode="json")
 
     @cached_property
     def steps(self) -> list[list[tuple[Any, ...]]]:
-        """For each axis, the values of its keys at each step; rounded if the base scenario has a whole number there."""
+        """For each axis and step along it, the values of its keys; whole numbers where the base scenario has one."""
         return [
             [tuple(_like(value, value_at(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
              for step in axis.steps]
@@ -88,9 +89,8 @@ class SweepPlan:
         return map(self.point, itertools.product(*(range(len(steps)) for steps in self.steps)))
 
     def point(self, indices: tuple[int, ...]) -> Point:
-        """The point at the given index along each axis."""
-        settings: dict[str, Any] = {}
-        columns: dict[str, Any] = {}
+        """The point with the given index along each axis, from 0."""
+        settings, columns = {}, {}
         for axis, steps, index in zip(self.axes, self.steps, indices, strict=True):
             for name, value in zip(axis.names, steps[index], strict=True):
                 settings[name] = value
@@ -108,18 +108,18 @@ class SweepPlan:
 
     @cached_property
     def checksums(self) -> tuple[str, ...]:
-        """Checksums of the data files of the base scenario."""
+        """Checksums of the base scenario's data files; empty if it has none."""
         return Replicate(self.base, data_dir=self.data_dir).checksums
 
     def identity(self, scenario: Scenario) -> str:
-        """The content hash of a point's scenario, which includes the checksums of data files."""
-        other_files = any(key.startswith(("population", "network")) for key in self.keys)
-        case = Replicate(scenario, data_dir=self.data_dir)
-        return scenario.content_hash(case.checksums if other_files else self.checksums)
+        """The content hash, in hexadecimal, of a point's scenario and its data files; it names the point in rows."""
+        if any(key.startswith(("population", "network")) for key in self.keys):  # other data files than the base's
+            return Replicate(scenario, data_dir=self.data_dir).identity
+        return scenario.content_hash(self.checksums)
 
     @cached_property
     def identified(self) -> dict[str, Point]:
-        """Every point under the first 16 digits of its identity.
+        """All points by the first 16 digits of their identity.
 
         Raises:
             InputError: two points are the same.
@@ -134,12 +134,12 @@ class SweepPlan:
         return points
 
     def asks_for(self, point: str, replicate: int) -> bool:
-        """Whether this sweep has a point with this identity (16 digits) and a replicate with this index."""
+        """Whether this sweep has a point with this identity (its first 16 digits), and a replicate with this index."""
         return replicate < self.replicates and point in self.identified
 
     @cached_property
     def packages(self) -> dict[str, str]:
-        """Names and versions of the plug-ins that some point uses."""
+        """The plug-ins that some point uses: their versions by name."""
         return {name: version for scenario in self.examples() for name, version in scenario.packages.items()}
 
     def examples(self) -> Iterator[Scenario]:
@@ -160,13 +160,16 @@ class SweepPlan:
             self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
-        """Replicate 0 for each population along the axes that is one's own data, neither generated nor public."""
+        """Replicate 0 for each population along the axes that is read from one's own files, not generated or public."""
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]
 
     @property
     def sweep_identity(self) -> str:
-        """Hash of all but values along axes, so that more values extend a sweep; without axes, the scenario's."""
+        """The identity of the results: a hash of base scenario, swept keys and data files; of a run, its scenario's.
+
+        Values along the axes are left out, so that a sweep with more values extends the same results.
+        """
         if not self.axes:
             return self.identity(self.base)
         tree = self.base.canonical()
@@ -230,16 +233,22 @@ def make_plan(
     data_dir: Path | None = None,
     where: str = "sweep",
 ) -> SweepPlan:
-    """The plan of a sweep, after a check of each value along its axes; the message of an error begins with `where`."""
+    """The plan of a sweep, checked: each value along its axes must be valid, and each key swept once.
+
+    Args:
+        name: of the results. replicates: number for each point. plots: figures. data_dir: where data files are.
+        where: beginning of an error's message.
+
+    Raises:
+        InputError: the sweep is not valid or has too many points.
+    """
     plan = SweepPlan(name, base, axes=tuple(axes), replicates=replicates, plots=tuple(plots), data_dir=data_dir)
     if plan.size > MOST_POINTS:
         raise InputError(f"{where}: {plan.size:,} points; at most {MOST_POINTS:,} are allowed")
-    twice = [key for key in plan.keys if plan.keys.count(key) > 1]
-    if twice:
+    if twice := [key for key in plan.keys if plan.keys.count(key) > 1]:
         raise InputError(f"{where}: axes: {twice[0]} is swept twice")
-    for key in plan.keys:
-        if key in ("name", "replicates"):
-            raise InputError(f"{where}: axes: {key} changes no result; sweep something else")
+    if idle := [key for key in plan.keys if key in ("name", "replicates")]:
+        raise InputError(f"{where}: axes: {idle[0]} changes no result; sweep something else")
     try:
         plan.check()
     except InputError as error:
@@ -248,7 +257,7 @@ def make_plan(
 
 
 def _like(value: Any, current: Any) -> Any:
-    """A value of a range, as a whole number if the base scenario has a whole number there."""
+    """`value`, rounded to a whole number if it is a finite float and `current`, the base scenario's value, is whole."""
     if isinstance(value, float) and math.isfinite(value) and isinstance(current, int) and not isinstance(current, bool):
         return round(value)
     return value

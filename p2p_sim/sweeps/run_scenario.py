@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 
 from p2p_sim.base import count_of, in_place_of, optional_path, writing
-from p2p_sim.measures import derived
 from p2p_sim.replicate import scenario_of
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps.local_workers import at_a_time
@@ -77,7 +76,4 @@ def run_all(
     """
     directory, data = optional_path("out", out), optional_path("data_dir", data_dir)
     executor = at_a_time(count_of("workers", workers, 1))
-    finished = run_point(scenario_of(scenario), directory, data, executor=executor)
-    rows = derived(finished.rows)
-    rows.attrs["directory"] = str(finished.directory)
-    return rows
+    return run_point(scenario_of(scenario), directory, data, executor=executor).tidy

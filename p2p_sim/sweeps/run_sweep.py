@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from cachetools import LRUCache
 
 from p2p_sim.base import InputError, RunFailed, count, count_of, optional_path
 from p2p_sim.measures import derived
@@ -17,6 +18,7 @@ from p2p_sim.privacy import Terms, merged
 from p2p_sim.replicate import Row, default_directory, scenario_of
 from p2p_sim.results import FAILURES, ROWS, read_terms, write_manifest
 from p2p_sim.scenario import Scenario
+from p2p_sim.sweeps.local_workers import LocalProcesses
 from p2p_sim.sweeps.plan import SweepPlan, make_plan
 from p2p_sim.sweeps.session import Session, open_session, warn
 from p2p_sim.sweeps.sweep_file import axes_of, plots_of
@@ -49,7 +51,7 @@ class Progress:
 
     @property
     def remaining_s(self) -> float | None:
-        """Estimated time to the end, in seconds; None if unknown."""
+        """Estimated seconds until all replicates are finished or have failed; None if unknown."""
         if self.task_s is None:
             return None
         return self.task_s * max(self.replicates - self.finished - self.failed, 0) / self.workers
@@ -78,9 +80,16 @@ class SweepResult:
         )
         return f"SweepResult({str(self.directory)!r}, {counts}, {self.more:,} more on disk)"
 
+    @property
+    def tidy(self) -> pd.DataFrame:
+        """The rows with the columns that follow from others; its `attrs["directory"]` is the results directory."""
+        rows = derived(self.rows)
+        rows.attrs["directory"] = str(self.directory)
+        return rows
+
     @cached_property
     def terms(self) -> Terms:
-        """The conditions of the privacy figures of all rows together, by the figure's column."""
+        """The conditions under which the privacy figures of these rows hold, by the figure's column."""
         terms = read_terms(self.directory)
         return merged([terms[name] for name in dict.fromkeys(self.rows.get("statement", ())) if name in terms])
 
@@ -98,29 +107,27 @@ class _Driver:
     progress: Progress
     report: Report | None
     cold: int
-    points: dict[str, Task] = field(default_factory=dict)
+    points: LRUCache[str, Task] = field(default_factory=lambda: LRUCache(1000))
     times: deque[float] = field(default_factory=lambda: deque(maxlen=50))
 
     def tasks(self) -> Iterator[Task]:
-        """Yields the replicates that are not on disk: the first of every point, then the second of every point, and so
-        on.
-        """
+        """Yields a task for each replicate not on disk: the first of every point, then the second, and so on."""
         for replicate, identity in itertools.product(range(self.plan.replicates), self.plan.identified):
             if not self.session.store.has(identity, replicate):
                 yield self.task(identity, replicate)
 
     def task(self, identity: str, replicate: int) -> Task:
-        """The task of one replicate of one point, as plain values; those of some thousand points are kept."""
-        whole = self.points.get(identity)
-        if whole is None:
-            if len(self.points) > 1000:
-                self.points.clear()
+        """The task of a replicate of the point with this identity (16 digits).
+
+        A point's scenario is made into text once, and that of a thousand points is kept for later replicates.
+        """
+        if identity not in self.points:
             scenario = self.plan.scenario(self.plan.identified[identity])
-            whole = self.points[identity] = Task.of(scenario, identity, 0, self.plan.data_dir)
-        return replace(whole, replicate=replicate)
+            self.points[identity] = Task.of(scenario, identity, 0, self.plan.data_dir)
+        return replace(self.points[identity], replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
-        """Tasks in batches of about half a second, by the time that earlier tasks took; those of a run singly."""
+        """Yields the tasks in batches of about half a second, by the times of earlier tasks; those of a run singly."""
         tasks = self.tasks()
         while True:
             size = 1
@@ -132,7 +139,7 @@ class _Driver:
             yield batch
 
     def note(self, results: Sequence[Done]) -> None:
-        """Count results that came back, and the seconds that they took."""
+        """Count results that came back, note the seconds that they took, and report the progress."""
         failed = sum(result.row is None for result in results)
         self.progress.failed += failed
         self.progress.finished += len(results) - failed
@@ -218,9 +225,8 @@ def run_sweep(
 
 
 def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
-    """Raise an InputError for a row on disk that belongs to another sweep or run."""
-    missing = [key for key in plan.keys if key not in row]
-    if missing:
+    """Raise an InputError if a row in the file `path` belongs to another sweep or run."""
+    if missing := [key for key in plan.keys if key not in row]:
         raise InputError(f"{path}: a row without {missing[0]} is of another sweep")
     if not plan.axes and row["scenario"] not in plan.identified:
         raise InputError(
@@ -230,7 +236,7 @@ def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
 
 
 def _described(plan: SweepPlan) -> dict[str, Any]:
-    """The keys of a sweep's manifest besides those of its base scenario: kind, axes and figures; empty for a run."""
+    """The keys kind, axes and plots of a sweep's manifest; empty for a run, a plan without axes."""
     if not plan.axes:
         return {}
     axes = [
@@ -256,7 +262,7 @@ def sweep(
 
     Args:
         base: the scenario, the path of its file, or the name of a shipped one.
-        axes: dotted keys and their values.
+        axes: lists of values by dotted key, such as {"mechanism.flip_prob": [0.1, 0.2]}.
         replicates: of each point; None: the base scenario's.
         out: results directory; default results/<name>-<hash8> below the current directory.
         workers: number of worker processes on this machine; 1: this process alone.
@@ -269,13 +275,8 @@ def sweep(
     Raises:
         InputError: an argument is of a wrong type, or a point cannot be run; one line.
     """
-    from p2p_sim.sweeps.local_workers import LocalProcesses
-
     scenario, directory, data = scenario_of(base), optional_path("out", out), optional_path("data_dir", data_dir)
     wanted = scenario.replicates if replicates is None else count_of("replicates", replicates, 1)
     plan = make_plan(scenario.name, scenario, axes_of(axes), wanted, plots=plots_of(plots), data_dir=data)
-    executor: Executor = LocalProcesses(workers) if count_of("workers", workers, 1) > 1 else Serial()
-    result = run_sweep(plan, directory, executor)
-    rows = derived(result.rows)
-    rows.attrs["directory"] = str(result.directory)
-    return rows
+    executor = LocalProcesses(workers) if count_of("workers", workers, 1) > 1 else Serial()
+    return run_sweep(plan, directory, executor).tidy

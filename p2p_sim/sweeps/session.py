@@ -61,9 +61,10 @@ class Session:
         noted: Callable[[Sequence[Done]], None],
         stop: bool = False,
     ) -> Done | None:
-        """Run tasks and write down their rows and failures; return the failure that ended the work, if any.
+        """Run tasks and write down their rows and failures; return the failure that ended the work, or None.
 
         Args:
+            batches: the tasks.
             work: runs a batch of tasks.
             columns: gives the columns that a task's row has besides those of its replicate.
             noted: called with results, once their rows, which are then complete, and failures are on disk.
@@ -79,13 +80,23 @@ class Session:
             if failures and stop:
                 return failures[0]
             for failure in failures:
-                record = {"point": failure.task.point, "replicate": failure.task.replicate, "error": failure.error}
-                self.fail({**record, **columns(failure.task)})
+                self.fail(
+                    {
+                        "point": failure.task.point,
+                        "replicate": failure.task.replicate,
+                        "error": failure.error,
+                        **columns(failure.task),
+                    }
+                )
             noted([*rows, *failures])
         return None
 
     def fail(self, record: Row) -> None:
-        """Write down a replicate that could not be run: its point, its index, the error, and swept keys."""
+        """Write down a replicate that could not be run.
+
+        Args:
+            record: its point, its index ("replicate"), the error, and values of swept keys.
+        """
         self.first_error = self.first_error or str(record["error"])
         self.store.fail(record)
 
@@ -97,7 +108,9 @@ def open_session(
     """A context with a session in a results directory, to which no other process can write meanwhile.
 
     Args:
-        directory, identity, check: as for `open_store`. executor, wanted: see `Session`.
+        directory: where. identity: hash of the run, sweep or search, which must be that of results already there.
+        executor: runs the tasks. check: raises an InputError for a row on disk that belongs to something else.
+        wanted: number of replicates that an error names.
 
     Raises:
         RunFailed, Interrupted: a RunFailed or a KeyboardInterrupt of the work, with the number of replicates kept.
@@ -113,7 +126,7 @@ def open_session(
 
 
 def progress_text(finished: int, wanted: int) -> str:
-    """How many replicates are on disk.
+    """A clause that states how many replicates are on disk.
 
     >>> progress_text(3, 20), progress_text(0, 20)
     ('3 of 20 replicates are finished and kept: run the same again to go on', 'none of 20 replicates is finished')

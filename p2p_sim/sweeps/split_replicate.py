@@ -36,12 +36,12 @@ class ShardsTask(Task):
 
     @property
     def whole(self) -> Task:
-        """The task of the whole replicate."""
+        """The task that runs the whole replicate."""
         return Task(self.point, self.replicate, self.scenario, self.folder, self.data_dir)
 
 
 def _prepare(task: Task) -> Prepared | Streamed:
-    """The replicate of a task, ready to run; its users are in memory only if the scenario needs them there."""
+    """What the replicate of a task needs to run; `Streamed` if its users need not all be in memory at a time."""
     return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
 
 
@@ -50,7 +50,7 @@ _prepared = lru_cache(maxsize=1)(_prepare)
 
 
 def perform_parts(batch: Batch) -> list[Done]:
-    """Run parts of a replicate, a `ShardsTask` each; a result has an Outcome in place of a row."""
+    """The results of parts of a replicate, a `ShardsTask` each; a result has an Outcome in place of a row."""
     return [attempt(task, lambda task: (_outcome(cast(ShardsTask, task)), None)) for task in batch]
 
 
@@ -58,19 +58,15 @@ def _outcome(part: ShardsTask) -> Outcome | None:
     """The outcome of one share of the shards; None if the share is empty, since there are fewer shards than shares."""
     ready = _prepared(part.whole)
     people = ready.people if isinstance(ready, Streamed) else ready.population
-    shards = _share(len(people.shards), part.index, part.count)
-    if not shards:
+    # shares of about the same size, each of shards first..last-1
+    first, last = (len(people.shards) * index // part.count for index in (part.index, part.index + 1))
+    if first == last:
         return None
     if isinstance(ready, Streamed):
-        return exchange_streamed(ready, (shards.start, shards.stop))
+        return exchange_streamed(ready, (first, last))
     with one_thread():
-        outcome = ready.mechanism.release_on(ready.network, ready.population, part=(shards.start, shards.stop))
+        outcome = ready.mechanism.release_on(ready.network, ready.population, part=(first, last))
     return replace(outcome, overlay=None)  # the process that joins the outcomes has its own
-
-
-def _share(total: int, index: int, count: int) -> range:
-    """The shards of share number `index` of `count` shares of about the same size."""
-    return range(total * index // count, total * (index + 1) // count)
 
 
 @dataclass(frozen=True)
@@ -81,7 +77,7 @@ class SplitShards:
     workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Results of whole replicates, one by one; `perform` is not used.
+        """Yields the results of whole replicates, one by one; `perform` is not used.
 
         While this process measures one replicate, the workers go on with the next.
         """
@@ -113,5 +109,5 @@ def _result(task: Task, parts: list[Outcome]) -> StatedRow:
     case, ready = task.case, _prepare(task)
     if isinstance(ready, Streamed):
         return measure_streamed(case, ready, parts)
-    outcome = Outcome.join(parts, ready.network.overlay)
-    return measure(case, ready.population, ready.mechanism, outcome).stated
+    joined = Outcome.join(parts, ready.network.overlay)
+    return measure(case, ready.population, ready.mechanism, joined).stated

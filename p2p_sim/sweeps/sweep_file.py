@@ -55,12 +55,12 @@ class Axis(Config):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The keys."""
+        """The dotted keys that change along the axis."""
         return self.keys if self.keys is not None else (str(self.key),)
 
     @property
     def steps(self) -> list[tuple[Any, ...]]:
-        """The steps along the axis, each a tuple with a value for each key."""
+        """The steps along the axis in their order, each a tuple with a value for each of `names`."""
         # twelve digits, so that 0.3 is not written as 0.30000000000000004
         if self.linear is not None:
             return [(float(f"{value:.12g}"),) for value in np.linspace(*self.linear[:2], self.linear[2])]
@@ -102,7 +102,7 @@ class SweepFile(Config):
 
 
 def axes_of(axes: Any) -> list[Axis]:
-    """Axes from a mapping of dotted keys to their values, each a list, a range, an array or a column.
+    """An axis for each entry of a mapping of dotted keys to their values, which are a list, range, array or column.
 
     Raises:
         InputError: `axes` is something else.
@@ -122,7 +122,7 @@ def axes_of(axes: Any) -> list[Axis]:
 
 
 def plots_of(plots: Any) -> list[Plot]:
-    """Figures from a list of mappings.
+    """The figures in a list of mappings from keys of `Plot` to columns.
 
     Raises:
         InputError: `plots` is something else.

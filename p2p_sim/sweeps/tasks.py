@@ -36,9 +36,18 @@ class Task:
 
     @staticmethod
     def of(scenario: "Scenario", point: str, replicate: int, data_dir: Path | None) -> "Task":
-        """A replicate of a scenario whose identity begins with `point`."""
-        data = None if data_dir is None else str(data_dir)
-        return Task(point, replicate, scenario.model_dump_json(), str(scenario.folder), data)
+        """The task of one replicate of a scenario.
+
+        Args:
+            point: first 16 digits of the scenario's identity. replicate: the index. data_dir: where data files are.
+        """
+        return Task(
+            point,
+            replicate,
+            scenario=scenario.model_dump_json(),
+            folder=str(scenario.folder),
+            data_dir=None if data_dir is None else str(data_dir),
+        )
 
     @property
     def case(self) -> "Replicate":
@@ -63,6 +72,7 @@ class Task:
 
 @lru_cache(maxsize=1)
 def _scenario(text: str, folder: str) -> "Scenario":
+    """The scenario in a JSON text, whose files are looked for in `folder`; the last one is kept."""
     from p2p_sim.scenario import Scenario
 
     return Scenario.from_tree(json.loads(text), Path(folder))
@@ -105,14 +115,14 @@ class Executor(Protocol):
 
 
 def perform(batch: Batch) -> list[Done]:
-    """Run tasks one after another; an error becomes one line."""
+    """The results of tasks that are run one after another; of a task that raises an error, the error in one line."""
     from p2p_sim.replicate import row_alone
 
     return [attempt(task, lambda task: row_alone(task.case)) for task in batch]
 
 
 def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Done:
-    """The result of a task: what `compute` returns, a row and its terms, or the error that it raises, in one line."""
+    """The result of a task: the row and terms that `compute` returns for it, or the error that it raises."""
     begin = time.perf_counter()
     try:
         row, terms = compute(task)
@@ -122,12 +132,12 @@ def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> 
 
 
 def failed(task: Task, fault: BaseException, wall_s: float) -> Done:
-    """The result of a task that raised something."""
+    """The result of a task that raised `fault` after `wall_s` seconds; its error is one line."""
     return Done(task, None, one_line(fault, 1000), wall_s, fault=fault)
 
 
 def sent(result: Done) -> Done:
-    """A result in a form that can be sent to another process: an exception's traceback becomes a note.
+    """The result in a form that can be sent to another process: an exception's traceback becomes a note.
 
     For an exception of a plug-in, the plug-in is named here, since only the traceback shows which one it is.
     """
@@ -146,7 +156,7 @@ def sent(result: Done) -> Done:
 
 
 def one_line(fault: BaseException, longest: int = 300) -> str:
-    """An exception in one line of at most `longest` characters; if a plug-in raised it, with its place there."""
+    """An exception in one line of at most `longest` characters, which names the plug-in if one raised it."""
     if not isinstance(fault, InputError) and (named := plug_in_fault(fault)) is not None:
         return named[:longest]
     return " ".join(f"{type(fault).__name__}: {fault}".split())[:longest]
@@ -158,7 +168,7 @@ class Serial:
     workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Results in the order of the batches."""
+        """Yields the results of each batch, in the order of the batches."""
         for batch in batches:
             yield perform(batch)
 
@@ -183,7 +193,7 @@ class TaskQueue:
         return self._ended and not self._drawn and not self._suspects
 
     def draw(self, most: int) -> int:
-        """Take up to `most` batches ahead, and return how many are waiting now."""
+        """Let up to `most` batches more wait to be handed out, and return how many wait now."""
         self._drawn.extend(islice(self._batches, most))
         self._ended = len(self._drawn) < most
         return len(self._drawn)
@@ -205,8 +215,9 @@ class TaskQueue:
         self._drawn.appendleft(batch)
 
     def lost(self, batch: Batch, alone: bool, wall_s: float, error: str) -> list[Done]:
-        """Take back a batch whose worker died: its tasks are sent again, or a single task fails and its result is
-        returned.
+        """Take back a batch whose worker died: its tasks are to be sent again, or its only task fails.
+
+        Returns the result of a failed task; else an empty list.
 
         Args:
             batch: what the worker had begun.

@@ -328,6 +328,19 @@ def test_lines_points_and_downloads(results):
         assert (answer.content[: len(begin)], answer.headers["content-disposition"][:10]) == (begin, "attachment")
 
 
+def test_a_level_is_named_as_in_the_figures(tmp_path):
+    directory = tmp_path / "results" / "made"
+    write_sweep(directory, AXES, 2)
+    rows = [json.loads(line) for line in (directory / "rows.jsonl").read_text().splitlines()]
+    measured = [{**row, "half_l1": 0.2, "nonprivate_half_l1": 0.1} for row in rows]
+    (directory / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in measured))
+    client = Client(tmp_path / "results")
+    [place] = client.get("api/results").json()["results"]
+    for y, label in (("excess_risk", "the same learner without privacy"), ("half_l1", "the same cells without noise")):
+        [level] = worth(client, results=place["key"], y=y).json()["shown"]["levels"]
+        assert level["label"] == label
+
+
 def test_bounds_are_rounded_to_the_side_on_which_they_hold(results):
     client = Client(results)
     key = client.get("api/results").json()["results"][0]["key"]

@@ -233,14 +233,14 @@ def test_workers_give_the_rows_of_one_process():
 
 @pytest.mark.parametrize(("total", "fault"), [(4, "twice"), (4, "left out")])
 def test_a_shard_that_is_counted_twice_or_left_out_is_noticed(small_shards, monkeypatch, total, fault):
-    right = split_replicate._share
+    right = split_replicate.exchange_streamed
     by = 1 if fault == "twice" else -1
 
-    def moved(n: int, i: int, count: int) -> range:
-        shards = right(n, i, count)
-        return range(shards.start, shards.stop + by * (i == 0))
+    def moved(ready, part):
+        first, last = part
+        return right(ready, (first, last + by * (first == 0)))
 
-    monkeypatch.setattr(split_replicate, "_share", moved)
+    monkeypatch.setattr(split_replicate, "exchange_streamed", moved)
     [[done]] = SplitShards(Serial()).run(iter([(task(scenario()),)]), perform)
     assert done.row is None
     assert "do not have every user once" in done.error

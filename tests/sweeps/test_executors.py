@@ -128,7 +128,7 @@ def test_workers_end_when_nobody_wants_more_results(tmp_path):
 
 def test_workers_that_cannot_start_are_said(monkeypatch):
     monkeypatch.setattr("p2p_sim.sweeps.local_workers._START", "raise SystemExit(1)")
-    with pytest.raises(RunFailed, match="5 worker processes ended while they started, with exit status 1"):
+    with pytest.raises(RunFailed, match="6 worker processes ended while they started, with exit status 1"):
         collect(local(), tasks(8), stand_ins.square)
 
 
