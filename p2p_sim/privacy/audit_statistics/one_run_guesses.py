@@ -211,14 +211,14 @@ def right_and_wrong(
     return Guesses(int(right), int(wrong), labels.size)
 
 
-def _largest(true: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down, up to which `true` holds; 0 if it does not hold at 0."""
+def _largest(true: Callable[[float], bool], most: float, halvings: int = 60) -> float:
+    """The largest x in [0, most] up to which `true` holds, less at most most/2^halvings; 0 if it does not hold at 0."""
     if not true(0.0):
         return 0.0
+    if true(most):
+        return most
     low, high = 0.0, most
-    if true(high):
-        return high
-    for _ in range(60):
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if true(middle) else (low, middle)
     return low
@@ -229,6 +229,8 @@ Curve = Callable[[float], float]
 probability at least g(y)."""
 LARGEST_MU, LARGEST_EPSILON = 50.0, 50.0
 """Largest μ and ε that are searched."""
+_HALVINGS = 26
+"""So often [0, 50] is halved until it is shorter than 1e-6, to which a proved μ or ε is rounded down."""
 _ROUNDING = 1e-15
 """Amount by which 1 - δ is lowered, as it is rounded."""
 
@@ -297,7 +299,8 @@ def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -
 
     Every claim (ε, δ) below this ε is refuted; it is rounded down. targets: m. guesses, error: as in `refuses`.
     """
-    return _largest_refused(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON)
+    most = _largest(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON, _HALVINGS)
+    return math.floor(most * 1e6) / 1e6
 
 
 def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
@@ -305,15 +308,5 @@ def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
 
     Every Gaussian curve below this μ is refuted; it is rounded down. targets: m. guesses, error: as in `refuses`.
     """
-    return _largest_refused(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU)
-
-
-def _largest_refused(refused: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down to a millionth, up to which `refused` is true; 0 if false at 0."""
-    low, high = 0.0, most
-    if not refused(0.0):
-        return 0.0
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if refused(middle) else (low, middle)
-    return math.floor(low * 1e6) / 1e6
+    most = _largest(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU, _HALVINGS)
+    return math.floor(most * 1e6) / 1e6

@@ -121,8 +121,9 @@ class OneRunPlan:
     def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
         """Lower bounds of δ and ε that the guesses prove; `guesses` has one entry for each of `events`, in order."""
         *first, last = guesses
-        pairs = zip(first, self.deltas, strict=True)
-        deltas = [delta_lower(counts, event.epsilon, event.stake, event.error) for counts, event in pairs]
+        deltas = [
+            delta_lower(n, rule.epsilon, rule.stake, rule.error) for n, rule in zip(first, self.deltas, strict=True)
+        ]
         return ProvedBounds(np.array(deltas), epsilon_lower(last, self.delta, self.stake, self.ratio.error))
 
     @property
@@ -217,14 +218,12 @@ def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, erro
     attack: index of the score. error: probability that any of the upper bounds fails.
     """
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
-    score = targets.scores[attack]
-    world = [np.sort(score[targets.labels == label]) for label in (False, True)]
-    false_one = [world[0].size - int(np.searchsorted(world[0], level)) for level in levels]
-    false_zero = [int(np.searchsorted(world[1], level)) for level in levels]
+    zeros, ones = (np.sort(targets.scores[attack][targets.labels == label]) for label in (False, True))
+    false_one, false_zero = zeros.size - np.searchsorted(zeros, levels), np.searchsorted(ones, levels)
+    # the errors of each type, among targets with the label in question
+    types = ((false_one, max(zeros.size, 1)), (false_zero, max(ones.size, 1)))
     each = error / (2 * len(levels))
-    upper = [
-        np.array([clopper_pearson(hits, max(side.size, 1), each).upper for hits in errors])
-        for side, errors in zip(world, (false_one, false_zero), strict=True)
-    ]
-    shares = [np.array(errors) / max(side.size, 1) for side, errors in zip(world, (false_one, false_zero), strict=True)]
-    return Drawn(shares[0], shares[1], *upper)
+    return Drawn(
+        *(errors / trials for errors, trials in types),
+        *(np.array([clopper_pearson(n, trials, each).upper for n in errors.tolist()]) for errors, trials in types),
+    )

@@ -157,14 +157,14 @@ class AttackPlan:
                 raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
         exact = self.views.delta(self.epsilon)
         # For each label the best events under the exact laws, then those of the pilot.
-        thresholds = enumerate(self.epsilon_events)
-        events = [[EventPair(self.law.event(self.epsilon, i), self.law.event(e, i)) for i, e in thresholds]]
+        law = self.law
+        events = [[EventPair(law.event(self.epsilon, i), law.event(e, i)) for i, e in enumerate(self.epsilon_events)]]
         events += [] if pilot is None else [self._pilot_events(pilot)]
-        expected = self._bounds(self.law.probabilities * self.trials, events)
+        expected = self._bounds(law.probabilities * self.trials, events)
         proved = self._bounds(worlds.astype(np.float64), events)
         # The least δ that the δ-test detects: the exact δ plus what the bounds lose, or the least share of hits that
         # proves, without misses, a δ above the exact one.
-        surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected.delta)
+        surplus = exact.upper + (float(law.deltas(self.epsilon).max()) - expected.delta)
         bound = partial(
             delta_lower, misses=0, trials=self.trials, epsilon=self.epsilon, error=ERROR / (2 * len(events))
         )
@@ -196,8 +196,7 @@ class AttackPlan:
         events = []
         for label in (0, 1):
             tried = [evidence(counts, threshold, label) for threshold in _thresholds(self.law)]
-            hits = [_hits(event, scaled, label) for event in tried]
-            reached = [epsilon_lower(*pair, self.trials, self.delta, ERROR / 4) for pair in hits]
+            reached = [epsilon_lower(*_hits(e, scaled, label), self.trials, self.delta, ERROR / 4) for e in tried]
             events.append(EventPair(evidence(counts, self.epsilon, label), tried[int(np.argmax(reached))]))
         return events
 
@@ -249,17 +248,17 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
     # For each label the threshold ε' whose event is expected to prove the largest ε.
     law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
-    best = [
+    zero, one = (
         max(thresholds, key=lambda e: epsilon_lower(*_hits(law.event(e, i), counts, i), trials, delta, ERROR / 2))
         for i in (0, 1)
-    ]
-    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(best[0], best[1]), trials=trials)
+    )
+    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(zero, one), trials=trials)
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
     """The thresholds ε' of events that are tried for the ε-test, from 0 to below ε₀."""
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
-    return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
+    return np.linspace(0.0, largest, _EVENTS, endpoint=False).tolist()
 
 
 def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> tuple[int, int]:

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf
-from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
+from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.exchange import LabelExchange, OtherUsers, likelihoods
-from p2p_sim.privacy.randomized_response import bisect, hockey_stick_coefficients, local_epsilon, outward
+from p2p_sim.privacy.randomized_response import cross, hockey_stick_coefficients, local_epsilon, outward
 
 
 def split_cells(users: int) -> int:
@@ -266,8 +266,7 @@ class CoalitionViews:
         alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched = self._fetched(zeros, ones)
-        size = 2 + len(self.patterns) * cells
-        weight, a, b = np.zeros(size), np.zeros(size), np.zeros(size)
+        weight, a, b = np.zeros((3, 2 + len(self.patterns) * cells))
         # Cells 0 and 1: a member fetched the target's bit. All others: the members know a pattern of other bits.
         weight[:2], a[0], b[1] = -math.expm1(self.members * math.log1p(-1.0 / self.cluster_size)), 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
@@ -307,19 +306,9 @@ class CoalitionViews:
 
     def epsilon(self, delta: float) -> Bracket:
         """The coalition's exact ε at δ between close bounds, by bisection to 1e-6."""
-        return Bracket(self._cross(delta, "lower").lower, self._cross(delta, "upper").upper)
-
-    def _cross(self, delta: float, side: str) -> Bracket:
-        """Two close ε between which a bound of δ(ε) falls to `delta`; `side` is "lower" or "upper"."""
-        local = local_epsilon(self.flip_prob)
-        high = min(local, LARGEST_EPSILON)
-
-        def above(epsilon: float) -> bool:
-            return bool(getattr(self.delta(epsilon), side) > delta)
-
-        if not above(0.0):
-            return Bracket(0.0, 0.0)
-        return Bracket(local, local) if above(high) else Bracket(*bisect(above, 0.0, high, 1e-6))
+        lower, _ = cross(lambda epsilon: self.delta(epsilon).lower > delta, self.flip_prob, 1e-6)
+        _, upper = cross(lambda epsilon: self.delta(epsilon).upper > delta, self.flip_prob, 1e-6)
+        return Bracket(lower, upper)
 
 
 Views = CountViews | CoalitionViews

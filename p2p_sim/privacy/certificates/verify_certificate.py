@@ -36,7 +36,6 @@ import json
 import re
 import sys
 from fractions import Fraction
-from itertools import count
 from typing import Any, NamedTuple, NoReturn
 
 VERSION = 1
@@ -73,8 +72,8 @@ def verify(certificate: Any) -> str:
         Refused: the certificate does not prove its claim.
     """
     fields(certificate, "the certificate", ("version", "claim", "bits", "drop", "cover"))
-    if whole(certificate["version"], "version", 0, 10**6) != VERSION:
-        raise Refused(f"version: is {certificate['version']}, and {VERSION} is known here")
+    version = certificate["version"]
+    require(whole(version, "version", 0, 10**6) == VERSION, f"version: is {version}, and {VERSION} is known here")
     claim = certificate["claim"]
     proof = Proof(claim, certificate["bits"], certificate["drop"])
     for part in covering(certificate["cover"], proof.n):
@@ -242,35 +241,37 @@ def power(base: Fraction, exponent: int, bits: int) -> Float:
 
 def exponential(x: Fraction, bits: int) -> int:
     """A lower bound of e^x in units of 2^-bits, for x at least 0: the power series, each term rounded down."""
-    term = total = 1 << bits
-    for i in count(1):
+    term, total, i = 1 << bits, 0, 0
+    while term:
+        total, i = total + term, i + 1
         term = term * x.numerator // (i * x.denominator)
-        if not term:
-            break
-        total += term
     return total
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
     """The certificate's intervals of m, each with its b; raises `Refused` unless they cover 0 to (n-1)/2 in order."""
-    if not isinstance(cover, list) or not cover:
-        raise Refused("cover: must be a list of intervals")
+    require(isinstance(cover, list) and cover, "cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2
     for part in cover:
         fields(part, "cover", ("from", "to", "revealed"))
         first, last = whole(part["from"], "from", 0, half), whole(part["to"], "to", 0, half)
         revealed = whole(part["revealed"], "revealed", 0, n - 1)
-        if first != wanted:
-            raise Refused(f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
+        require(first == wanted, f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
         # m' = `first` among n-1-b others serves every m up to m' + b.
-        if not first <= last <= first + revealed:
-            raise Refused(f"cover: m from {first} to {last} is not served by revealing {revealed}")
-        if first > n - 1 - revealed:
-            raise Refused(f"cover: of {n - 1 - revealed} others who are not revealed {first} cannot hold 1")
+        require(
+            first <= last <= first + revealed, f"cover: m from {first} to {last} is not served by revealing {revealed}"
+        )
+        others = n - 1 - revealed
+        require(first <= others, f"cover: of {others} others who are not revealed {first} cannot hold 1")
         wanted = last + 1
-    if wanted <= half:
-        raise Refused(f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
+    require(wanted > half, f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
     return cover
+
+
+def require(condition: Any, reason: str) -> None:
+    """Raise `Refused` with this reason unless the condition holds."""
+    if not condition:
+        raise Refused(reason)
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
@@ -293,15 +294,13 @@ def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
             f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"'
         )
     number = Fraction(value)
-    if number > largest:
-        raise Refused(f"{name}: must be at most {largest}")
+    require(number <= largest, f"{name}: must be at most {largest}")
     return number
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object as a dictionary; raises `Refused` if a key occurs twice."""
-    if len(values := dict(pairs)) < len(pairs):
-        raise Refused("a key occurs twice in one object")
+    require(len(values := dict(pairs)) == len(pairs), "a key occurs twice in one object")
     return values
 
 
@@ -320,8 +319,7 @@ def read(path: str) -> Any:
     try:
         with open(path, "rb") as file:
             text = file.read(LARGEST_FILE + 1)
-        if len(text) > LARGEST_FILE:
-            raise Refused(f"the file has more than {LARGEST_FILE} bytes")
+        require(len(text) <= LARGEST_FILE, f"the file has more than {LARGEST_FILE} bytes")
         return json.loads(text.decode(), object_pairs_hook=unique, parse_float=inexact, parse_constant=inexact)
     except (OSError, ValueError, RecursionError) as error:
         raise Unreadable(" ".join(str(error).split())[:200] or "nested too deeply") from None

@@ -121,8 +121,15 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
     """
     for classes, epsilon in itertools.product((2, 5, 10, 20, 50, 100), (0.01, 0.1, 0.5, 0.99)):
         beta = classes / (classes - 1 + math.exp(epsilon))
-        factor = leading(classes) / (1.0 - beta)
-        yield at_most(4.0 * classes / epsilon, factor, None, classes, K=classes, epsilon=epsilon, beta=beta)
+        yield at_most(
+            4.0 * classes / epsilon,
+            leading(classes) / (1.0 - beta),
+            None,
+            classes,
+            K=classes,
+            epsilon=epsilon,
+            beta=beta,
+        )
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:

@@ -69,8 +69,7 @@ def modified_risk(
     risk = distortion = largest = 0.0
     # the target's point and label, and how many of the others hold label 1
     for x, own, others in itertools.product(range(2), range(2), range(n)):
-        chance = positive[x] if own else 1.0 - positive[x]
-        weight = 0.5 * chance * float(hits[others])
+        weight = 0.5 * (positive[x] if own else 1.0 - positive[x]) * float(hits[others])
         ones = (others + own) / n
         share = np.array([1.0 - ones, ones])
         q = released_distribution(share, noise, threshold)
@@ -134,8 +133,10 @@ def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
         classes = size * multiple
         upper = precision_times_recall(classes, size, epsilon)
         attained = subset_selection(classes, epsilon) if size == 1 and classes <= 100 else 0.0
-        claimed = factor * math.exp(epsilon) * size / (classes - size)
-        yield at_most(claimed, attained, upper, classes, K=classes, s=size, epsilon=epsilon, certified=upper)
+        yield at_most(
+            factor * math.exp(epsilon) * size / (classes - size), attained, upper, classes, K=classes, s=size,
+            epsilon=epsilon, certified=upper,
+        )  # fmt: skip
 
 
 CLAIMS = (

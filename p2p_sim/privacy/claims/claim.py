@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 TOLERANCE = 1e-9
 """How far below 1 rounding may bring the ratio of a claim that is attained exactly."""
 
-CLUSTERING = "Label differential privacy via clustering"
 VECTOR = "Vector approximation"
 STACKING = "Privacy-preserving stacking"
 CONSISTENCY = "Private Bayes consistency"
@@ -133,4 +132,4 @@ class Claim:
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase]], corrected: str = "") -> Claim:
     """A claim of the clustering paper; the arguments are fields of `Claim`."""
-    return Claim(name, CLUSTERING, statement, cases, corrected)
+    return Claim(name, "Label differential privacy via clustering", statement, cases, corrected)

@@ -101,8 +101,7 @@ def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> fl
 
     A cell is reported if it is not empty, and its noisy count is at least (2/ε) ln(2/δ) + shift.
     """
-    tail = laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
-    return tail if count > 0 else 0.0
+    return laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon) if count > 0 else 0.0
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:

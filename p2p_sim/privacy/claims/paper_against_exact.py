@@ -101,8 +101,7 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
 
     The number of noisy ones is X or X + 1 with X ~ Bin(n-1, α). The larger ε of both directions is taken.
     """
-    log_tail = math.log(delta) - 20.0
-    others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(log_tail).probabilities
+    others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(math.log(delta) - 20.0).probabilities
     # laws of the noisy ones if the target's noisy bit is 0, and if it is 1; then if her label is 0, and if it is 1
     same, more = np.append(others, 0.0), np.insert(others, 0, 0.0)
     first, second = (1.0 - flip_prob) * same + flip_prob * more, flip_prob * same + (1.0 - flip_prob) * more

@@ -65,9 +65,8 @@ def best_peers(
         raise ValueError(f"majority = {majority}: must be above 0.5 and at most 1")
     single, choices = tuple(numbers), []
     pairs = itertools.product(itertools.combinations(single, 2), PARTS)
-    mixtures = [{few: part, many: 1.0 - part} for (few, many), part in pairs]
-    candidates: list[Peers] = [*single, *mixtures]
-    for peers in candidates:
+    mixtures: list[Peers] = [{few: part, many: 1.0 - part} for (few, many), part in pairs]
+    for peers in [*single, *mixtures]:
         alpha = calibrate_majority(
             [cluster_size], sampling_rate=sampling_rate, peers=peers, epsilon=epsilon, delta=delta
         )

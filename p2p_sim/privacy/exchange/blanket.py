@@ -67,8 +67,7 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
     between = np.linspace(low, high, min(blocks, high - low + 1)).round().astype(int).tolist()
     tops = [*dict.fromkeys([*between, users])]
     # a block gets Pr[V > the previous top] - Pr[V > its own top], with bounds of these tails made non-increasing
-    above = np.array([1.0, *(tail(top + 1) for top in tops[:-1]), 0.0])
-    above = np.minimum.accumulate(above)
+    above = np.minimum.accumulate([1.0, *(tail(top + 1) for top in tops[:-1]), 0.0])
     weights = above[:-1] - above[1:] + 2.0 * UNIT * above[:-1]
     return tuple((int(top), float(weight)) for top, weight in zip(tops, weights, strict=True) if weight > 0.0)
 
@@ -221,9 +220,12 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
             parts.append(np.stack([s, *columns, scale * binomial_pmf(low, high, total, 2.0 / kinds)]))
             steps = max(steps, s.size + mass.size)
     terms = np.concatenate(parts, axis=1) if parts else np.zeros((4, 0))
-    slack = 1.0 + 1e-10 + 4.0 * VALUE_ERROR * (steps + 1) + terms.shape[1] * 2.0**-52
-    tiny = 4.0 * kinds * math.exp(LOG_TAIL)
-    return _Walk(terms[0], terms[1], terms[2], terms[3], slack=slack, lost=lost, tiny=tiny)
+    return _Walk(
+        *terms,
+        slack=1.0 + 1e-10 + 4.0 * VALUE_ERROR * (steps + 1) + terms.shape[1] * 2.0**-52,
+        lost=lost,
+        tiny=4.0 * kinds * math.exp(LOG_TAIL),
+    )
 
 
 def _at_least(x: Floats, coins: Floats) -> Floats:

@@ -49,11 +49,7 @@ def smallest_flip_prob(
     local, flip_prob = local_flip_prob(epsilon, num_classes), 0.0
     for size in sorted({int(size) for size in sizes}):
         if not certified(flip_prob, size):
-
-            def suffices(alpha: float, n: int = size) -> bool:
-                return certified(alpha, n)
-
-            flip_prob = smallest_of_three_digits(suffices, flip_prob, local)
+            flip_prob = smallest_of_three_digits(lambda alpha, n=size: certified(alpha, n), flip_prob, local)
     return flip_prob
 
 
@@ -71,11 +67,7 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
     local = max(epsilon, 100.0)
     for size in sorted({int(size) for size in sizes}):
         if local > epsilon and not certified(local, size):
-
-            def suffices(noise: float, n: int = size) -> bool:
-                return certified(noise, n)
-
-            local = _of_three_digits(suffices, epsilon, local).above
+            local = _of_three_digits(lambda noise, n=size: certified(noise, n), epsilon, local).above
     return local
 
 

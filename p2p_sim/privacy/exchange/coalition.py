@@ -33,8 +33,8 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
     if enumerable(cluster_size, members):
         return _enumerated(cluster_size, flip_prob, sampling_rate, members, epsilon)
     forgotten, revealed = bracketing_exchanges(cluster_size, flip_prob, sampling_rate, members)
-    lower = forgotten.attained_delta(epsilon)
-    return Bracket(lower, revealed.delta(epsilon).upper if revealed is not None else 1.0)
+    upper = 1.0 if revealed is None else revealed.delta(epsilon).upper
+    return Bracket(forgotten.attained_delta(epsilon), upper)
 
 
 def enumerable(cluster_size: int, members: int) -> bool:
@@ -104,8 +104,7 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
     n, alpha, theta: cluster size, flip probability, sampling rate.
     """
     sources, others = n - members, n - members - 1
-    rates = (share_of(theta, sources, n, up=up) for up in (False, True))
-    submissions = SubmissionCounts.between(sources, *rates)
+    submissions = SubmissionCounts.between(sources, *(share_of(theta, sources, n, up=up) for up in (False, True)))
     coefficients = hockey_stick_coefficients(alpha, epsilon)
     if coefficients.keep == 0.0:
         return Bracket(0.0, 0.0)
@@ -140,8 +139,7 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
     for fetched, chance in enumerate(known_law(others, n, members)):
         for label_ones in range(max(0, fetched - (others - ones)), min(fetched, ones) + 1):
             label_zeros = fetched - label_ones
-            ways = math.comb(ones, label_ones) * math.comb(others - ones, label_zeros)
-            drawn = ways / math.comb(others, fetched)
+            drawn = math.comb(ones, label_ones) * math.comb(others - ones, label_zeros) / math.comb(others, fetched)
             unflipped = binomial_pmf(0, label_ones, label_ones, alpha)[::-1]
             bits = np.convolve(unflipped, binomial_pmf(0, label_zeros, label_zeros, alpha))
             for known_ones, probability in enumerate(bits):

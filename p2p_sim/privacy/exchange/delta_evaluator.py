@@ -142,13 +142,11 @@ class DeltaEvaluator:
         if coefficients.keep == 0.0:
             return [np.zeros((1, 2)) for _ in ends]
         bounds = views.deltas(coefficients, ends)
-        if True in ends:
-            # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone: joint convexity, given
-            # whether it is submitted (this is independent of labels; if it is not, nothing is learnt)
-            direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
-            cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
-            bounds = [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
-        return bounds
+        # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone: joint convexity, given
+        # whether it is submitted (this is independent of labels; if it is not, nothing is learnt)
+        direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
+        cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
+        return [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
         """Bounds of the largest δ(ε) over the data sets of `views` and both directions."""

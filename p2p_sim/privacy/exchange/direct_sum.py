@@ -160,8 +160,6 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
     # |φ(2π/h)| <= exp(-decay sin²(π/h)), decay = 2 N q α (1-α), q the probability that a user is not fetched
     fetched_not = math.exp(submissions * requests * math.log1p(-1.0 / world.sources))
     decay = 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
-    if decay <= 0.0:
-        return Spacing(1, 0.0)
     # solve ln h - decay sin²(π/h) = log_tail - 16 for h: at first without ln h, then with ln of the previous h
     larger = math.pi * math.sqrt(decay / (_BELOW - log_tail))
     for _ in range(3):
@@ -222,8 +220,7 @@ class DirectViews:
         index, a, b = (np.concatenate(columns) for columns in zip(*tables, strict=True))
         # K, and J as it is charged; an error of a kernel's values enters each step of a product
         most = int(np.bincount(index).max())
-        sums = max(law.tiny for law in laws) + 2
-        kernel = worlds[0].kernel
+        sums, kernel = max(law.tiny for law in laws) + 2, worlds[0].kernel
         kernel_error = 0.0 if kernel is None else 4.0 * (most + 1) * kernel.error
         return DirectViews(
             a,
@@ -267,8 +264,8 @@ class DirectViews:
             # counts once, as the exact probabilities of the t, at most the upper weights, sum to 1
             error, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
             off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
-            lost = self.lost if upper else 0.0
-            bounds.append(np.stack(directions, axis=-1) * (1.0 + up * error) + up * off + lost)
+            widened = np.stack(directions, axis=-1) * (1.0 + up * error) + up * off
+            bounds.append(widened + self.lost if upper else widened)
         return bounds
 
 
@@ -335,9 +332,8 @@ def _tables(
         # times Pr[X = j], divided by the sums (1 where the products are already divided)
         a, b = np.empty((2, len(kernel), size, weights.shape[1]))
         for t in range(size):
-            columns, divisors = kernel[:, t], sums[t]
-            np.matmul(columns[:, : len(at)], weights / divisors[: len(at)], out=a[:, t])
-            np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, t])
+            np.matmul(kernel[:, t, : len(at)], weights / sums[t, : len(at)], out=a[:, t])
+            np.matmul(kernel[:, t, -len(at) :], weights / sums[t, -len(at) :], out=b[:, t])
         index = np.tile(np.arange(start, start + size), len(kernel))
         yield TableRows(index, a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1]))
         start += size

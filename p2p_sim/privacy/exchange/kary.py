@@ -63,8 +63,7 @@ class KaryExchange(Accountant):
         check_range("cluster_size", self.cluster_size, 2, LARGEST_CLUSTER, whole=True)
         check_range("sampling_rate", self.sampling_rate, LEAST, 1.0)
         local_epsilon(self.flip_prob, self.num_classes)  # checks K
-        largest = (self.num_classes - 1) / self.num_classes
-        check_range("flip_prob", self.flip_prob, LEAST, largest, or_zero=True)
+        check_range("flip_prob", self.flip_prob, LEAST, (self.num_classes - 1) / self.num_classes, or_zero=True)
 
     @property
     def enumerable(self) -> bool:
@@ -182,15 +181,13 @@ class KaryExchange(Accountant):
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
         growth = math.expm1(min(epsilon, LARGEST_EPSILON))
-        share = min(share_of(alpha, k, k - 1, up=False), 1.0)
-        rest = growth * (alpha / (k - 1))
         return Blanket(
             self.cluster_size,
-            share,
-            k,
+            share=min(share_of(alpha, k, k - 1, up=False), 1.0),
+            kinds=k,
             keep=keep * (1.0 + relative_error),
             lose=lose,
-            rest=rest,
+            rest=growth * (alpha / (k - 1)),
             growth=growth * (1.0 - 2.0**-50),
         )
 

@@ -135,8 +135,8 @@ def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs
     if not (up and down):
         low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)
         alone = np.arange(low, high + 1.0)
-        pair = (alone, np.zeros(alone.size)) if up else (np.zeros(alone.size), alone)
-        return CountPairs(np.array(pair), binomial_pmf(low, high, others, flipped), 2.0 * math.exp(LOG_TAIL))
+        counts = np.array([alone * bool(up), alone * bool(down)])
+        return CountPairs(counts, binomial_pmf(low, high, others, flipped), 2.0 * math.exp(LOG_TAIL))
     # s noisy labels are x or x', each of them x with probability 1/2
     both = 2.0 * flipped
     low, high = bernstein_window(others * both, others * both * (1.0 - both), others, LOG_TAIL)

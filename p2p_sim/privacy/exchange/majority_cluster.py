@@ -97,9 +97,7 @@ class MajoritySources(Sources):
     @property
     def exposed(self) -> Bracket:
         """Bounds of the probability that some submission depends on the target's bit; the lower bound is 0."""
-        asks = 1.0
-        if self.sources > 1 and self.requests is not None:
-            asks = some(1.0 / self.sources, self.requests)
+        asks = 1.0 if self.requests is None else some(1.0 / self.sources, self.requests)
         return outward(0.0, some(min(1.0, self.rate * asks), self.trials) * (1.0 + 2.0**-46))
 
 
@@ -137,8 +135,7 @@ class MajorityCluster(MajoritySources):
             if block.smallest:
                 upper = min(local, block.evaluator.cross(block.ones, delta, upper, upper=True).below)
             if not block.revealed:
-                largest = exact.worst(block.ones, upper)
-                lower = max(lower, exact.cross([largest], delta, 0.0, upper=False).above)
+                lower = max(lower, exact.cross([exact.worst(block.ones, upper)], delta, 0.0, upper=False).above)
             return block.smallest
 
         self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
@@ -161,8 +158,8 @@ class MajorityCluster(MajoritySources):
             # no smaller block can be tried: δ is raised to the δ of this block
             for epsilon, bracket in brackets.items():
                 own = block.evaluator.deltas(block.views, epsilon)
-                lower = 0.0 if block.revealed else own.lower
-                brackets[epsilon] = Bracket(max(bracket.lower, lower), max(bracket.upper, own.upper))
+                lower = bracket.lower if block.revealed else max(bracket.lower, own.lower)
+                brackets[epsilon] = Bracket(lower, max(bracket.upper, own.upper))
             return True
 
         self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
@@ -253,25 +250,19 @@ class MajorityCluster(MajoritySources):
         # X among those whose bits are not revealed, over whose window the kernel must dominate
         remaining, alpha = self.sources - revealed, self.flip_prob
         log_tail = DeltaEvaluator(replace(self, sources=remaining), log_delta, _COARSE).submissions.log_tail
-        mean, variance = (
-            first * (1.0 - alpha) + (remaining - 1 - first) * alpha,
-            (remaining - 1) * alpha * (1.0 - alpha),
-        )
-        low, high = bernstein_window(mean, variance, remaining - 1, log_tail)
+        mean = first * (1.0 - alpha) + (remaining - 1 - first) * alpha
+        low, high = bernstein_window(mean, (remaining - 1) * alpha * (1.0 - alpha), remaining - 1, log_tail)
         kernel = dominating_kernel(self.kernel, self.sources, revealed=revealed, first=low, last=high + 1)
         if kernel is None:
             return None
-        sources = MajoritySources(
-            sources=remaining,
-            flip_prob=alpha,
-            trials=self.trials,
-            rate=self.rate,
-            kernel=kernel,
-            requests=self.requests,
-        )
-        evaluator = BlockEvaluator(sources, log_delta, _COARSE)
+        sources = MajoritySources(remaining, alpha, self.trials, self.rate, kernel=kernel, requests=self.requests)
         return DataSetBlock(
-            first=first, last=first + revealed, ones=(first,), evaluator=evaluator, revealed=revealed, smallest=smallest
+            first,
+            first + revealed,
+            ones=(first,),
+            evaluator=BlockEvaluator(sources, log_delta, _COARSE),
+            revealed=revealed,
+            smallest=smallest,
         )
 
     def _log_delta(self, epsilon: float) -> float:

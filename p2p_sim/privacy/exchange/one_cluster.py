@@ -119,8 +119,7 @@ class ClusterExchange(Sources):
         if local == 0.0:
             return Bracket(0.0, 0.0)
         if math.isinf(local):
-            exposed = self.exposed
-            return Bracket(*(local if end > delta else 0.0 for end in (exposed.lower, exposed.upper)))
+            return Bracket(*(local if end > delta else 0.0 for end in (self.exposed.lower, self.exposed.upper)))
         # ε of m = 0: attained from below, certified from above
         log_delta = math.log(delta)
         evaluator = DeltaEvaluator(self, log_delta)
@@ -175,8 +174,11 @@ class ClusterExchange(Sources):
         if self._cover(targets, log_delta, include, variance_share=variance_share):
             return True
         # where evaluations are limited try once more, with enough bits revealed that few evaluations are needed
-        fewer = not self.searched_in_full and include(self._zeros_revealed)
-        return fewer and self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
+        return (
+            not self.searched_in_full
+            and include(self._zeros_revealed)
+            and self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
+        )
 
     def check(self, block: CoverBlock, log_delta: float, targets: Sequence[PrivacyTarget]) -> bool:
         """Whether the block's data sets satisfy (ε, δ) for every target as it is; no target is raised."""
@@ -203,11 +205,9 @@ class ClusterExchange(Sources):
         """The largest of `_ROOM` that raises ε of m = 0 by less than revealing `least_revealed` bits; else 0."""
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
-        for room in _ROOM:
-            [lower] = reduced.bounds(views, epsilon * (1.0 + room), (False,))
-            if lower.max() > delta:
-                return room
-        return 0.0
+        return next(
+            (room for room in _ROOM if reduced.bounds(views, epsilon * (1.0 + room), (False,))[0].max() > delta), 0.0
+        )
 
     @property
     def _zeros_revealed(self) -> CoverBlock:

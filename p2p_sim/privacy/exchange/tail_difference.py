@@ -98,16 +98,15 @@ class CutOffViews:
         # tails are summed at few points, at every h-th X, or at every X; two quadratures must agree on the cut-offs
         missed, tiny = 6.0 * tail_mass(submissions.log_tail), law.tiny * SUBNORMAL * len(weights) + _SMALLEST
         check, full, few = None, None, None
-        if world.kernel is not None and not quadrature:
-            few = TailQuadrature.of(weights, share, most, submissions.log_tail - 6.0)
         if quadrature:
             weights = step * weights[chosen]
-            share = np.append(share[:-1][chosen], share[1:][chosen])
-            rest = np.append(rest[:-1][chosen], rest[1:][chosen])
-        elif step > 1:
-            between = slice(0, len(weights), step)
-            check = _Nodes.of(step * weights[between], noisy[:-1][between], world)
-            full = _Nodes.of(weights, noisy[:-1], world)
+            share, rest = (np.append(p[:-1][chosen], p[1:][chosen]) for p in (share, rest))
+        else:
+            if world.kernel is not None:
+                few = TailQuadrature.of(weights, share, most, submissions.log_tail - 6.0)
+            if step > 1:
+                check = _Nodes.of(step * weights[::step], noisy[:-1:step], world)
+                full = _Nodes.of(weights, noisy[:-1], world)
         return CutOffViews(
             weights,
             share,
@@ -160,9 +159,8 @@ class CutOffViews:
         guess: the cut-off for a neighbouring t, from which the search starts; None if unknown.
         """
         cut = self.nodes.first_above(t, threshold, guess)
-        if self.check is None or self.full is None:
-            return cut
-        if abs(self.nodes.ratio(t, min(cut, t)) - self.check.ratio(t, min(cut, t))) <= _AGREED:
+        at = min(cut, t)
+        if self.check is None or self.full is None or abs(self.nodes.ratio(t, at) - self.check.ratio(t, at)) <= _AGREED:
             return cut
         return self.full.first_above(t, threshold, cut)
 
@@ -261,8 +259,5 @@ class _Nodes:
                 reach *= 2
         while high - low > 1:
             middle = (low + high) // 2
-            if self.ratio(t, middle) <= threshold:
-                low = middle
-            else:
-                high = middle
+            low, high = (middle, high) if self.ratio(t, middle) <= threshold else (low, middle)
         return high
