@@ -38,7 +38,7 @@ _POINTS = 25
 
 @dataclass(frozen=True)
 class AttackScores:
-    """Scores (A, N) of N targets by A attacks. labels: (N,) whether the target's label is 1."""
+    """Scores (A, N) of N targets by A attacks, larger for label 1. labels: (N,) whether the target's label is 1."""
 
     labels: NDArray[np.bool_]
     scores: NDArray[np.floating]
@@ -68,7 +68,7 @@ class GuessEvent:
         return self.right - math.exp(self.epsilon) * self.wrong
 
     def guesses(self, targets: AttackScores) -> Guesses:
-        """How many of the targets' labels this rule guesses right and wrong."""
+        """How many of the targets' labels this rule guesses right and wrong, by their scores."""
         scores = targets.scores[self.attack]
         return right_and_wrong(scores >= self.high, scores < self.low, targets.labels)
 
@@ -81,7 +81,7 @@ class GuessEvent:
     def power(self, claimed: float, leaked: float, trials: int) -> float:
         """The test's power: about the probability that it refuses a claimed δ(ε) if the true δ(ε) is `leaked`.
 
-        The attack is taken to reach the same share of `leaked` as of `claimed`.
+        The attack is taken to reach the same share of `leaked` as of `claimed`. trials: how many targets there are.
         """
         reached = min(self.reached, claimed)
         if reached <= 0.0 or leaked <= claimed:
@@ -128,7 +128,7 @@ class OneRunPlan:
 
     @property
     def events(self) -> tuple[GuessEvent, ...]:
-        """All guessing rules: the rules of `deltas`, then `ratio`."""
+        """All guessing rules: those that test δ at one ε each, by ascending ε, then the rule that tests ε at one δ."""
         return (*self.deltas, self.ratio)
 
 
@@ -169,7 +169,7 @@ def plan_one_run(
 def _event(
     epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
-    """The guessing rule on one score with the largest Pr[right] - e^ε Pr[wrong] in the pilot.
+    """The rule that tests δ(ε) by guesses on one score, with the largest Pr[right] - e^ε Pr[wrong] in the pilot.
 
     scores: (N,) scores of the pilot's targets, ascending. labels: (N,) their labels, in this order.
     attack: index of the score. error: error probability of the test. trials: how many targets will count.
@@ -213,9 +213,10 @@ class Drawn:
 
 
 def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
-    """Type I and II errors on `targets` of tests of label 0 against 1, at quantiles of the pilot's scores.
+    """Shares of type I and II errors among the targets if 1 is guessed from a threshold on, with their upper bounds.
 
-    attack: index of the score. error: probability that any of the upper bounds fails.
+    pilot: its scores' quantiles are the thresholds. targets: counted. attack: index of the score in both.
+    error: probability that any of the upper bounds fails.
     """
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
     zeros, ones = (np.sort(targets.scores[attack][targets.labels == label]) for label in (False, True))

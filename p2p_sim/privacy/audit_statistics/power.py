@@ -66,7 +66,12 @@ def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: floa
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts prove; arguments, P and Q as in `delta_lower`."""
+    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts of an event prove; it fails as `delta_lower` does.
+
+    P and Q bound the event's probabilities with one label of the target, from below, and with the other, from above.
+
+    hits, misses: in how many of `trials` trials the event occurred, with the one label and with the other one.
+    """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, math.log((hit.lower - delta) / miss.upper)) if hit.lower > delta else 0.0
 
@@ -187,9 +192,9 @@ class AttackPlan:
         )
 
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
-        """For each label the events that would prove most if the trials had the frequencies of the pilot.
+        """For label 0 and label 1 the events that would prove most if the trials had the frequencies of the pilot.
 
-        The exact laws are added to the pilot's (2, J) counts, with a weight of up to half a trial per view.
+        The exact laws are added to the pilot's (2, J) counts of views, with a weight of up to half a trial per view.
         """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
@@ -216,13 +221,13 @@ class AttackPlan:
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
     """A mask (J,) of the views that were seen more than e^ε times as often with this label as with the other label.
 
-    counts: (2, J) occurrences of each view with the target's label 0 and with 1.
+    counts: (2, J) occurrences of each of J views with the target's label 0 and with 1.
     """
     return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
 
 def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) -> AttackPlan:
-    """The attack with the best expected result if the mechanism is exactly right.
+    """The attack with the best expected result if the mechanism is exactly right: a test of δ(ε) and one of ε at δ.
 
     The data set is the one with the largest δ(ε), over both directions, at the ε of the δ-test. An ε that is not given
     is chosen among `SHARES` of ε(δ = 1e-3): where the expected lower bound is the largest part of the exact δ.
@@ -231,7 +236,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
         views: what the observer may see.
         delta: δ of the ε-test, in (0, 1).
         trials: how many there are in each world, at least 1.
-        epsilon: ε of the δ-test, at least 0 and below ε₀; None: chosen.
+        epsilon: ε of the δ-test, at least 0 and below ε₀, the ε of the noisy label alone; None: chosen.
     """
     largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
     grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
@@ -256,7 +261,10 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """The thresholds ε' of events that are tried for the ε-test, from 0 to below ε₀."""
+    """The thresholds ε' that are tried for the test of ε: 24 from 0 to below ε₀, or below 4 if ε₀ is larger.
+
+    The event of a threshold is all views that are more than e^ε' times as likely with one label as with the other.
+    """
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
     return np.linspace(0.0, largest, _EVENTS, endpoint=False).tolist()
 

@@ -33,9 +33,9 @@ def split_cells(users: int) -> int:
 
 
 def split_weights(users: int, rate: float) -> Floats:
-    """For each view of `split_cells`, (3 n²,), the probability that t' others submit, and that the target does or not.
+    """For each view (s, t', k') of `split_cells`, (3 n²,), the factor of its probability that is independent of labels.
 
-    This probability does not depend on labels.
+    It is Pr[t' others submit] times Pr[the target submits], or times Pr[she does not submit] where s = 0.
 
     Args:
         users: n. rate: probability with which each user submits, independently.
@@ -46,7 +46,7 @@ def split_weights(users: int, rate: float) -> Floats:
 
 
 def split(counts: Floats) -> Floats:
-    """For each view of `split_cells`, (..., 3 n²), the view's probability given t' and whether the target submits.
+    """For each view (s, t', k') of `split_cells`, (..., 3 n²), its probability given t' and whether the target submits.
 
     counts: (..., n + 1, n + 1) probability of k ones (last axis) given t submissions (axis before it).
     """
@@ -84,7 +84,7 @@ class ViewLaw:
 
     @property
     def probabilities(self) -> Floats:
-        """(2, J) probability of each view with the target's label 0 and with 1."""
+        """(2, J) probability of each of J views with the target's label 0 and with 1."""
         alpha = self.flip_prob
         mixed = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
         return np.stack([self.weight * law for law in mixed])
@@ -155,12 +155,12 @@ class CountViews:
 
     @property
     def trials(self) -> int:
-        """T, the largest number of submissions."""
+        """T, the largest number of submissions: one for each user and round."""
         return self.exchange.cluster_size * self.exchange.rounds
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of (t, k) in each data set m = 0 to (n-1)/2, in which m of the others hold label 1."""
+        """The law of (t submissions, k ones) in each data set m = 0 to (n-1)/2, in which m others hold label 1."""
         alpha, t = self.exchange.flip_prob, self.trials
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
@@ -191,7 +191,7 @@ class LearnerViews(CountViews):
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of (s, t', k') in each data set m = 0 to (n-1)/2, in which m of the others hold label 1."""
+        """The law of the views of `split_cells` in each data set m = 0 to (n-1)/2, in which m others hold label 1."""
         weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
         a, b = (split(counts) for counts in self._counts())
         return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
@@ -244,13 +244,16 @@ class CoalitionViews:
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """All patterns (f₀, f₁, j) that members may know, in the order of their cells."""
+        """All (f₀, f₁, j) that members may know, in the order of their cells: the noisy bits of how many others.
+
+        They are f₀ with label 0 and f₁ with label 1; j of these bits are 1.
+        """
         c = self.members
         return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
     @cached_property
     def cell_of_pattern(self) -> NDArray[np.int64]:
-        """The first cell of each pattern, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 where no pattern exists."""
+        """The first cell of each of `patterns`, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 where there is none."""
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
             first[pattern] = 2 + i * split_cells(self.sources)
@@ -258,7 +261,7 @@ class CoalitionViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law in each data set m = 0 to (n-c-1)/2, in which m non-members besides the target hold label 1."""
+        """The law of all cells in each data set m = 0 to (n-c-1)/2: m non-members besides the target hold label 1."""
         return tuple(self._law(m) for m in range((self.sources - 1) // 2 + 1))
 
     def _law(self, ones: int) -> ViewLaw:

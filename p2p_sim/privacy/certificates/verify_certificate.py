@@ -107,7 +107,7 @@ class Proof:
         self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
 
     def check(self, first: int, last: int, revealed: int) -> None:
-        """Prove the claimed δ for m = `first` to `last` if `revealed` labels are revealed; else raises `Refused`."""
+        """Prove the claimed δ for m = `first` to `last`, with b = `revealed` labels revealed; or raise `Refused`."""
         if self.keep <= self.delta * self.unit:
             return  # no event is worth more than `keep`
         sources = self.n - revealed
@@ -144,7 +144,10 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """A, Σ_x Pr[X = x] Bin(k; t, x/n), and B, with x+1 for x, for n = `sources`; `start`, `noisy`: the law of X."""
+        """Probabilities of k ones among t labels, k = 0..t: A = Σ_x Pr[X = x] Bin(k; t, x/n), and B with x+1 for x.
+
+        n = `sources`. start, noisy: the law of X: its first value, and Pr[X] from there on.
+        """
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
         self.spend(2 * t)
@@ -169,7 +172,7 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """A and B from k = `low` on, without the values at both ends where A and B are below 2^-drop."""
+        """The laws A and B, given from k = `low` on, without the values at both ends where both are below 2^-drop."""
         large = [k for k, pair in enumerate(zip(a, b, strict=True)) if max(pair) >= self.cut]
         inside = slice(large[0], large[-1] + 1) if large else slice(0, 0)
         return RoundedLaws(low + inside.start, a[inside], b[inside])
@@ -180,14 +183,14 @@ class Proof:
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """A lower bound of the binomial coefficient at `wanted`, at least k, from `ways`, the lower bound at k."""
+        """A lower bound of (trials choose `wanted`) from `ways`, a lower bound of (trials choose k); k <= `wanted`."""
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """The law Bin(trials, p) around its mode k, where it is at least `cut`; `ways`: binomial coefficient at k."""
+        """The law Bin(trials, p) where it is at least `cut`; k: its mode; `ways`: lower bound of (trials choose k)."""
         # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
@@ -220,7 +223,7 @@ def mode(trials: int, p: Fraction) -> int:
 
 
 def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
-    """mantissa · 2^exponent / divisor, rounded down to a mantissa of `bits` bits."""
+    """mantissa · 2^exponent / divisor, rounded down to a mantissa of at most `bits` bits: mantissa and exponent."""
     mantissa //= divisor
     spare = max(0, mantissa.bit_length() - bits)
     return mantissa >> spare, exponent + spare
@@ -249,7 +252,10 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The certificate's intervals of m, each with its b; raises `Refused` unless they cover 0 to (n-1)/2 in order."""
+    """The certificate's `cover`, checked: intervals {"from", "to", "revealed"} of m, how many others hold label 1.
+
+    Raises `Refused` unless they cover 0 to (n-1)/2 in order, and each reveals enough noisy labels for its length.
+    """
     require(isinstance(cover, list) and cover, "cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2
     for part in cover:

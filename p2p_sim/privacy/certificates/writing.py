@@ -78,10 +78,13 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 
 
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
-    """The certificate's intervals of m, from 0 to (n-1)/2: a list of {"from", "to", "revealed"}.
+    """The certificate's intervals of m, how many others hold label 1, from 0 to (n-1)/2: {"from", "to", "revealed"}.
 
     "revealed" is how many other users' noisy labels the learner gets to know, nearly as many as δ allows: hardly any
     near m = 0, where δ is usually largest, then more and more, so that few intervals are needed.
+
+    Raises:
+        ValueError: δ(ε) is above `delta` at some m even if no label is revealed.
     """
     half, first, revealed, intervals = (exchange.cluster_size - 1) // 2, 0, 0, []
     while first <= half:
@@ -107,8 +110,7 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
     """δ(ε) in floating point if `revealed` other users' noisy labels are known and `ones` of the rest hold label 1.
 
-    Args:
-        delta: the claimed δ; probabilities far below it are left out.
+    It is the larger one of both directions. delta: the claimed δ; probabilities far below it are left out.
     """
     tail = math.log(delta) - 25.0  # 1e-11 of δ
     # The laws of t and of X.

@@ -41,7 +41,7 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """Yield cases: δ(10) of a bag's plain counts for an observer who knows all but one of its labels.
+    """Yield cases: δ at ε = 10 of a bag's plain counts for an observer who knows all but one of its labels.
 
     Args:
         claimed: the largest δ that the claim allows.

@@ -37,6 +37,8 @@ class ClaimCase:
 def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> ClaimCase:
     """The case of a claim that a value is at most `claimed`.
 
+    The claim holds here if `claimed` is at least `upper`, and is refuted if it is below `true`.
+
     Args:
         true: an attained value, which bounds the value from below.
         upper: a certified upper bound of the value; None: `true` is exact.
@@ -131,5 +133,5 @@ class Claim:
 
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase]], corrected: str = "") -> Claim:
-    """A claim of the clustering paper; the arguments are fields of `Claim`."""
+    """A claim of the clustering paper; the arguments are the fields of `Claim` with these names."""
     return Claim(name, "Label differential privacy via clustering", statement, cases, corrected)
