@@ -266,7 +266,7 @@ def _thresholds(law: ViewLaw) -> list[float]:
     The event of a threshold is all views that are more than e^ε' times as likely with one label as with the other.
     """
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
-    return np.linspace(0.0, largest, _EVENTS, endpoint=False).tolist()
+    return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 
 
 def _hits(event: NDArray[np.bool_], counts: NDArray[np.float64], label: int) -> tuple[int, int]:

@@ -267,11 +267,10 @@ def covering(cover: Any, n: int) -> list[dict[str, int]]:
         require(
             first <= last <= first + revealed, f"cover: m from {first} to {last} is not served by revealing {revealed}"
         )
-        others = n - 1 - revealed
-        require(first <= others, f"cover: of {others} others who are not revealed {first} cannot hold 1")
+        require(first < n - revealed, f"cover: of {n - 1 - revealed} others who are not revealed {first} cannot hold 1")
         wanted = last + 1
     require(wanted > half, f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
-    return cover
+    return list(cover)
 
 
 def require(condition: Any, reason: str) -> None:

@@ -73,10 +73,9 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
     # the edge event: its log-ratio where q̃(a) is largest, τ + x
     for classes, scale, lam in itertools.product((3, 4), SCALES, RESAMPLING):
         n = classes + 1  # two users hold the last label, one each other label; a and b both have the share τ = 1/n
-        edge = 2.0 / scale + math.log1p((1.0 - lam) / (lam * (1.0 / n + EDGE)))
         yield at_most(
-            bound(scale, lam, 1.0 / n), edge, None, n, K=classes, n=n, sigma=scale, lam=lam, tau=1.0 / n,
-            edge_width=EDGE,
+            bound(scale, lam, 1.0 / n), 2.0 / scale + math.log1p((1.0 - lam) / (lam * (1.0 / n + EDGE))), None, n,
+            K=classes, n=n, sigma=scale, lam=lam, tau=1.0 / n, edge_width=EDGE,
         )  # fmt: skip
 
 

@@ -106,10 +106,10 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
                 for rate in (beta, lam)
             )
             phi, psi = abs(positive[0] - positive[1]), at_beta.distortion
-            claimed = factor * at_beta.largest_loss * abs(beta - lam) * (phi + psi)
             yield at_most(
-                claimed, abs(at_beta.risk - at_lam.risk) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam,
-                sigma=scale, tau=tau, phi=phi, psi=psi,
+                factor * at_beta.largest_loss * abs(beta - lam) * (phi + psi),
+                abs(at_beta.risk - at_lam.risk) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam, sigma=scale,
+                tau=tau, phi=phi, psi=psi,
             )  # fmt: skip
 
 

@@ -137,8 +137,9 @@ def pure_epsilon(first: Law, second: Law) -> float:
 def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Yield cases of Section 5.1: δ at ε = 0 of all that a peer sees against factor/s, with s users in the cluster."""
     for n, alpha in itertools.product((2, 3, 10, 100), (1e-6, 0.01, 0.1, 0.4)):
-        true = hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0)
-        yield at_most(factor / n, true, None, n, s=n, alpha=alpha)
+        yield at_most(
+            factor / n, hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0), None, n, s=n, alpha=alpha
+        )
 
 
 def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
@@ -157,8 +158,9 @@ def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
         # "does not lower": refuted by a value below the one without subsampling
         laws = [(silent_law(rate, alpha, 0), silent_law(rate, alpha, 1)) for rate in (theta, 1.0)]
-        half = local_epsilon(alpha) / 2.0
-        true, claimed = (pure_epsilon(p, q) if pure else hockey_stick(p, q, half) for p, q in laws)
+        true, claimed = (
+            pure_epsilon(p, q) if pure else hockey_stick(p, q, epsilon=local_epsilon(alpha) / 2.0) for p, q in laws
+        )
         yield at_least(claimed, true, 1 / theta, theta=theta, alpha=alpha)
 
 

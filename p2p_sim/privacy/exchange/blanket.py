@@ -44,7 +44,7 @@ Blocks = tuple[tuple[int, float], ...]
 
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
-    """A law on few values that lies stochastically above V, the number of users whose label is submitted.
+    """Pairs (v, probability): a law on few values, stochastically above V, how many users have their label submitted.
 
     Args:
         users: how many users' labels V is about; at most `sources`.
@@ -74,7 +74,7 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
 
 @lru_cache(maxsize=16)
 def _upper_tails(users: int, rate: float, trials: int) -> Floats:
-    """Pr[V >= v] for v = 0..users + 1, rounded up, where V of the `users` users have their label submitted.
+    """Pr[V >= v] for v = 0..users + 1, rounded up, where V is how many of the users have their label submitted.
 
     The law is computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user. All
     terms are positive, and each step is off by less than 6u; the sums of the tails add (n+1)u. Underflow adds at
@@ -93,9 +93,10 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 
 
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
-    """Upper bound of Pr[V >= v], by V <= t and by Chernoff's bound; V of `users` users have their label submitted.
+    """Upper bound of Pr[V >= v], where V is how many of `users` users have their label submitted.
 
-    hit: probability that one of the `trials` users submits a given user's label. rate: probability that she submits.
+    hit: probability that one of the `trials` submitters submits a given user's label. rate: that she submits any. V is
+    at most the number of submissions; the other bound is Chernoff's.
     The events that different users' labels are submitted are negatively associated (Dubhashi and Ranjan 1998). So
     E e^(sV) <= (1 - q + q e^s)^users for s >= 0, where q is the probability of one such event: any s gives a bound.
     """
@@ -143,8 +144,8 @@ class Blanket:
         """The upper bound of δ(ε).
 
         Args:
-            visited: the law of the number V of visited users; None: V = n.
-            blocks: fewest and most blocks into which the number of blanket messages is cut.
+            visited: the law of V, how many users' messages are submitted, as (V, probability); None: V = n.
+            blocks: fewest and most blocks into which the number of blanket messages is cut; with more it is sharper.
         """
         keep, lose, rest = self.keep, self.lose, self.rest
         if keep <= 0.0:
@@ -185,7 +186,9 @@ class _Walk:
 
 @lru_cache(maxsize=8)
 def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
-    """The terms of the sum over V (`visited`), b and s for n = `users`, γ = `share` and k = `kinds`.
+    """The terms of the sum over V, b and s: how many messages are submitted, belong to the blanket, and are evidence.
+
+    users: n. share: γ. kinds: k. visited: the law of V. blocks: as in `Blanket.delta`.
 
     Let the messages of b of the other V - 1 visited users belong to the blanket. With c = (n - V)(e^ε-1)γ/k, the charge
     for users who are not visited, the sum over b is E [ mean of b+1 worths - c/(b+1) ]_+ . The mean falls with b (in
@@ -221,7 +224,10 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
             steps = max(steps, s.size + mass.size)
     terms = np.concatenate(parts, axis=1) if parts else np.zeros((4, 0))
     return _Walk(
-        *terms,
+        terms[0],
+        terms[1],
+        terms[2],
+        terms[3],
         slack=1.0 + 1e-10 + 4.0 * VALUE_ERROR * (steps + 1) + terms.shape[1] * 2.0**-52,
         lost=lost,
         tiny=4.0 * kinds * math.exp(LOG_TAIL),

@@ -49,7 +49,11 @@ def smallest_flip_prob(
     local, flip_prob = local_flip_prob(epsilon, num_classes), 0.0
     for size in sorted({int(size) for size in sizes}):
         if not certified(flip_prob, size):
-            flip_prob = smallest_of_three_digits(lambda alpha, n=size: certified(alpha, n), flip_prob, local)
+
+            def suffices(alpha: float, n: int = size) -> bool:
+                return certified(alpha, n)
+
+            flip_prob = smallest_of_three_digits(suffices, flip_prob, local)
     return flip_prob
 
 
@@ -67,7 +71,11 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
     local = max(epsilon, 100.0)
     for size in sorted({int(size) for size in sizes}):
         if local > epsilon and not certified(local, size):
-            local = _of_three_digits(lambda noise, n=size: certified(noise, n), epsilon, local).above
+
+            def suffices(noise: float, n: int = size) -> bool:
+                return certified(noise, n)
+
+            local = _of_three_digits(suffices, epsilon, local).above
     return local
 
 
@@ -75,7 +83,7 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
 def calibrate_each(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> dict[int, float]:
-    """The smallest certified α of three digits for each distinct cluster size: larger clusters need less noise.
+    """By distinct cluster size, the smallest certified α of three digits: larger clusters need less noise.
 
     Args:
         sizes, num_classes, sampling_rate, epsilon, delta: as in `calibrate_flip_prob`.
@@ -121,13 +129,13 @@ def best_sampling_rate(
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
     """The smallest value of three digits in (low, high] that is certified; `high` itself if no smaller one is.
 
-    Found by bisection on a logarithmic scale from max(low, 1e-6): `certified` must stay true as values grow.
+    It is found by bisection above max(low, 1e-6), so that `certified` must stay true as values grow.
     """
     return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high).below
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """Two neighbouring values of three digits between which `goes_up` changes: true at `above`, false at `below`.
+    """Two neighbouring values of three digits, or ends: `goes_up` is true at `above`, the smaller, false at `below`.
 
     goes_up: whether the search goes on above a value; taken to be true at `low` and false at `high` without a call.
     """

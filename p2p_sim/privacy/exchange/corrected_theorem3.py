@@ -56,7 +56,7 @@ class _Target:
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """Two flip probabilities to try, ascending: α_U, which solves (U0), and the larger of it and α_D for (D0).
+        """Two flip probabilities to try, ascending: where (U0) of `docs/theorem.md` is solved, and where (D0) is, too.
 
         An entry is infinite if there is no solution.
         """
@@ -98,7 +98,7 @@ class _Target:
         return x > 1.0 or (x > self.theta and n * (x * math.log(x / self.theta) - x + self.theta) >= need)
 
     def _sampled(self, ones: float) -> float:
-        """J(1 - J/n)Γ at J = `ones` expected noisy ones: what sampling contributes to the exponent."""
+        """J(1 - J/n)Γ, what sampling contributes to -ln δ if J = `ones` of the n noisy labels are expected to be 1."""
         return ones * (1.0 - ones / self.n) * self.gamma
 
 

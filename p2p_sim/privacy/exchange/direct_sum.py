@@ -85,10 +85,11 @@ class OtherUsers:
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """The law of X, the noisy ones among all sources but the target, at multiples of `step` near the mean.
+        """The law of X, the noisy ones among all sources but the target, near its mean, at multiples of `step` only.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Values left out have a probability of at most
-        6 exp(log_tail). Flips among the ones are counted, since 1-α would be rounded.
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). The entries are Pr[X = x], not scaled by `step`. Values
+        outside the window have a probability of at most 6 exp(log_tail). Flips among the ones are counted, since 1-α
+        would be rounded.
 
         The relative error of K binomial probabilities is here less than (K+1) `VALUE_ERROR`: products at k and k' share
         all roundings but those between, 6u|k-k'|. Normalising divides the value at k by the sum over all k', and
@@ -151,7 +152,7 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
     """The largest step h of X at which the probability of any event is off by at most exp(log_tail - 16).
 
     Args:
-        world: the users besides the target. submissions: the largest t.
+        world: the users besides the target. submissions: the largest number t of submissions.
         log_tail: ln of the probability that truncations may leave out; -inf gives a step of 1.
     """
     requests = 1 if world.kernel is None else world.kernel.requests
@@ -236,10 +237,10 @@ class DirectViews:
     def deltas(
         self, coefficients: Coefficients, ends: Sequence[bool] = (False, True), starts: Ints | None = None
     ) -> list[Floats]:
-        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
+        """Bounds of δ(ε), the sum over views of max(0, keep·p - lose·q), for (p, q) = (a, b) and (b, a).
 
         Args:
-            coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
+            coefficients: keep and lose of `hockey_stick_coefficients` at ε, both positive.
             ends: which bounds: False for the lower one, True for the upper one.
             starts: (G,) first rows of groups that are summed separately, with weight one; the first entry is 0. None:
                 all rows are one sum, with their weights.
@@ -291,10 +292,11 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
 def _tables(
     world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[TableRows]:
-    """Yield tables A and B for groups of the t in `counts`: a row for each k and each t of the group, sorted by k.
+    """Yield the laws of k ones among t submissions for groups of the t in `counts`: a row for each k and t of a group.
 
-    A row of A is Σ_j Bin(k; t, j/S) Pr[X = j], with the world's kernel in place of j/S if it has one; B has j + 1 in
-    place of j. k runs over all values that matter for any t of the group; above t the probability is 0.
+    Table A is for the target's noisy bit 0, B for 1; rows are sorted by k. A row of A is Σ_j Bin(k; t, j/S) Pr[X = j],
+    with the world's kernel in place of j/S if it has one; B has j + 1 in place of j. k runs over all values that matter
+    for any t of the group; above t the probability is 0.
 
     laws: the law of X for each data set, at multiples of `step`. world: gives S and the kernel of all data sets.
     """

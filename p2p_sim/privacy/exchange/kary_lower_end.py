@@ -64,9 +64,11 @@ class Statistic:
 
 @lru_cache(maxsize=64)
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
-    """The laws of the statistics w k - w' k', (w, w') in `WEIGHTS`, for lower bounds of δ in a cluster of `users`.
+    """The laws of statistics of the submissions of a cluster, each of which gives lower bounds of δ.
 
-    Statistics that take too long are left out; the list is empty for two classes.
+    In a data set where all others hold a third class, k submissions are the target's label and k' are the label that
+    hers is compared with. The statistics are k - k', k and k'; those that take too long are left out, and all of them
+    for two classes.
     """
     if num_classes < 3:
         return []
@@ -75,7 +77,10 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
-    """The law of d = up·k - down·k', where k submissions are x and k' are x'; None if it takes too long."""
+    """The law of d = up·k - down·k', where k submissions are x and k' are x'; None if it takes too long.
+
+    x and x' are the target's label and another one. flip_prob: α. rate: θ.
+    """
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
     # the statistic modulo M = `width`: if two of its values become equal, which is unlikely, the bound only falls
@@ -128,9 +133,9 @@ class CountPairs(NamedTuple):
 
 
 def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
-    """The law of (N, N') among the others, each of whose noisy labels is x or x' with probability α' = `flipped`.
+    """The joint law of how many of the others' noisy labels are x (N) and x' (N'), each with probability `flipped`.
 
-    The count of a class whose weight (`up` for x, `down` for x') is 0 is set to 0.
+    N counts as 0 if `up` is 0, and N' if `down` is 0.
     """
     if not (up and down):
         low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)

@@ -108,7 +108,11 @@ class MajorityCluster(MajoritySources):
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """D S/t and α(1-α), D = g(1-g)/g'² at the mean share of noisy ones for m = `ones`; they only guide searches."""
+        """Variance per source that hides the target if `ones` others hold label 1: an estimate, to guide searches.
+
+        The values are D S/t and α(1-α), with S sources, t expected submissions, and D = g(1-g)/g'² of the kernel g at
+        the mean share of noisy ones.
+        """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
         drawn = max(float(share * rest) / max(self.kernel.slope(p) ** 2, 1e-290), 1e-300)
@@ -178,7 +182,7 @@ class MajorityCluster(MajoritySources):
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     def raised(self, delta: Bracket) -> Bracket:
-        """δ with its upper bound raised in large clusters, so that fewer other data sets need an evaluation.
+        """The bracket of δ, in large clusters with its upper bound raised, so that fewer data sets need an evaluation.
 
         The bound is raised by about as much as δ falls if ε grows by `ROOM`, since ln δ is about -ε² V/2.
         """
@@ -197,18 +201,18 @@ class MajorityCluster(MajoritySources):
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The m with the largest δ just below ε: among all m in a small cluster, among `_LOOKS` m in a large one."""
+        """The m (others with label 1) whose δ just below ε is largest, of all m in a small cluster, else of nine."""
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
-        """Whether all data sets up to half are certified, block by block; False if a smallest block is not.
+        """Whether all data sets are certified, block by block; False if a block that cannot be smaller is not.
 
         Args:
             log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
-            share: the V (see the module) that blocks need, as a share of the smallest V of a data set.
+            share: the variance V that blocks need, as a share of the smallest V of a data set; a guess, for speed.
         """
         # all data sets before `first` are certified; `trust` is the part of the `revealable` bits that is tried as b
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
@@ -228,9 +232,10 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """Estimate of b, how many noisy bits may be revealed before V/S of m = `ones` falls to `needed`.
+        """About how many noisy bits may be revealed if `ones` others hold label 1, before δ is too large.
 
-        Revealing b bits divides D by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)).
+        needed: the sum of `variances` at which δ is as large as allowed. Revealing b of S bits divides its first part
+        by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)), where g is the probability that a submission is a 1.
         """
         p = self._share(ones)
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -240,9 +245,10 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """The block of m = `first` to `first` + b, b = `revealed`; None if b is too small or no kernel dominates.
+        """The block of data sets from m = `first` on for which b = `revealed` noisy bits are revealed.
 
-        log_delta: ln of the δ of interest. smallest: as in `DataSetBlock`.
+        None if b is below 2, if the cluster is small, or if no kernel dominates. log_delta: ln of the δ of interest.
+        smallest: as in `DataSetBlock`.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None

@@ -89,7 +89,10 @@ def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float)
 
 @lru_cache(maxsize=4096)
 def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
-    """Upper bounds (most + 1,) of δ_t(ε) for t = 0..most submissions, over all data sets and both directions."""
+    """Upper bounds (most + 1,) of δ(ε) given t = 0..most submissions, over all data sets and both directions.
+
+    sources: users whose noisy bits submissions may carry. flip_prob: α.
+    """
     views = _views(sources, flip_prob, most)
     starts = np.searchsorted(views.lower, np.arange(most))
     [upper] = views.deltas(hockey_stick_coefficients(flip_prob, epsilon), (True,), starts)

@@ -143,7 +143,7 @@ class TimedLearner(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Conditions, in words, under which the bounds hold."""
+        """The conditions under which the bounds hold, in words."""
         return (TIMES_FREE, *LEARNER_CONDITIONS[1:]) if self.independent_latencies else LOCAL_CONDITIONS
 
 

@@ -138,8 +138,9 @@ class ClusterExchange(Sources):
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
             raised = evaluator.cross(block.ones, delta, upper, upper=True).below
             if not block.revealed and upper < raised < math.inf:
-                worst = evaluator.worst(block.ones, raised)
-                lower = max(lower, evaluator.cross([worst], delta, 0.0, upper=False).above)
+                lower = max(
+                    lower, evaluator.cross([evaluator.worst(block.ones, raised)], delta, 0.0, upper=False).above
+                )
             targets[0] = PrivacyTarget(raised, delta)
             return True
 
@@ -202,7 +203,10 @@ class ClusterExchange(Sources):
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def _room(self, epsilon: float, delta: float) -> float:
-        """The largest of `_ROOM` that raises ε of m = 0 by less than revealing `least_revealed` bits; else 0."""
+        """The largest relative increase of `epsilon` among `_ROOM` by less than revealing `least_revealed` bits costs.
+
+        0 if none is less. epsilon: the ε at `delta` if all others hold label 0.
+        """
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
         return next(
@@ -211,11 +215,11 @@ class ClusterExchange(Sources):
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """The block that is evaluated at m = 0 with b = `least_revealed` and so certifies m = 0 to b."""
+        """The data sets in which 0 to `least_revealed` others hold label 1, certified with so many bits revealed."""
         return CoverBlock(ZEROS.ones, self.least_revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """The evaluator of δ in the exchange that remains when a block's b bits are revealed; the rate is rounded up.
+        """The evaluator of δ in the exchange that remains if a block's bits are revealed; its rate is rounded up.
 
         A quick look keeps a rate of 1. Then t has a single value, and δ is no lower, as dropping submissions is
         post-processing.
@@ -239,6 +243,7 @@ class ClusterExchange(Sources):
 
         Args:
             targets: what quick looks are checked against; `include` may raise them.
+            log_delta: ln of the δ for which sums may be truncated. include: certifies a block that is no quick look.
             least: smallest b of a block. variance_share: the V that blocks need, as a share of that of m = 0.
             limited: whether to give up after `CoverPlan.most_looks` evaluations, unless `searched_in_full`. If False,
                 the result for `epsilon` and `profile` is True, since their `include` certifies every block.
@@ -266,7 +271,7 @@ class ClusterExchange(Sources):
         return first > half
 
     def _require_valid(self, block: CoverBlock, log_delta: float) -> None:
-        """Raise an error unless δ at the m of a block bounds δ of all m from the first of them to the last plus b.
+        """Raise a ValueError unless δ at the m of a block bounds δ of all m from the first of them to the last plus b.
 
         Neighbouring m are at most 1 + b apart, and m + b is at most S - 1. Several m need tables, since tails are those
         of the first m alone (`check` itself refuses a quick look at several m without tables).

@@ -122,10 +122,12 @@ class CutOffViews:
         )
 
     def deltas(self, coefficients: Coefficients, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
+        """Bounds of δ(ε), the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
+
+        A and B are the views' probabilities if the target's noisy bit is 0 and if it is 1.
 
         Args:
-            coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
+            coefficients: keep and lose of `hockey_stick_coefficients` at ε, both positive.
             ends: which bounds, in order: False is the lower, True the upper.
 
         Returns:
@@ -154,8 +156,9 @@ class CutOffViews:
         return [bounds[end] for end in ends]
 
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
-        """The cut-off among t submissions: the smallest k with ln B(k)/A(k) > threshold; t + 1 if there is none.
+        """The smallest number k of ones among t submissions with ln B(k)/A(k) > threshold; t + 1 if there is none.
 
+        A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
         guess: the cut-off for a neighbouring t, from which the search starts; None if unknown.
         """
         cut = self.nodes.first_above(t, threshold, guess)
@@ -165,7 +168,10 @@ class CutOffViews:
         return self.full.first_above(t, threshold, cut)
 
     def _tails(self, t: int, least: int, upper: bool) -> TailPair:
-        """Probabilities A and B of at least `least` ones (if `upper`) or zeros (if not) among t submissions."""
+        """Probabilities of at least `least` ones (if `upper`) or zeros (if not) among t submissions.
+
+        They are given for the target's noisy bit 0 and 1.
+        """
         if not 0 < least <= t:
             certain = float(least <= 0)
             return TailPair(certain, certain, 0.0)
@@ -188,7 +194,7 @@ def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
 
 
 def _log(p: Floats, q: Floats) -> Floats:
-    """ln p, where q is 1-p, from the smaller of the two: ln p would lose digits where p is near 1."""
+    """ln p, elementwise, where q is 1-p; computed from the smaller of the two, as p near 1 has few digits of 1-p."""
     with np.errstate(divide="ignore"):
         return np.where(p < q, np.log(p), np.log1p(-q))
 
@@ -235,7 +241,7 @@ class _Nodes:
         return _Nodes(weights, _log(more, less), _log(rest, share), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
-        """ln B(k)/A(k): the log-likelihood ratio of k ones among t submissions, the target's bit 1 against 0."""
+        """The log-likelihood ratio of k ones among t submissions, the target's noisy bit 1 against 0: ln B(k)/A(k)."""
         # the terms that A and B have in common, then the logarithms of the sums A and B
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
@@ -244,7 +250,7 @@ class _Nodes:
         return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
 
     def first_above(self, t: int, threshold: float, guess: int | None) -> int:
-        """The smallest k with ln B(k)/A(k) > threshold among t submissions, searched from `guess`; t + 1 if none."""
+        """The smallest k in 0..t whose `ratio` is above the threshold, searched from `guess`; t + 1 if none is."""
         low, high = -1, t + 1  # ratio(low) <= threshold < ratio(high), by convention at the ends
         if guess is not None:
             # away from the guess in doubling steps, until the ratio is on the other side of the threshold

@@ -55,8 +55,9 @@ class TailQuadrature:
         """The points and weights with as few pieces as the allowed error permits; None if they would save little.
 
         Args:
-            weights: (W,) Pr[X]. share: (W + 1,) p(x), ascending, for each X and for the last X + 1.
-            submissions: the largest t. log_off: ln of the allowed error of an interpolated value.
+            weights: (W,) Pr[X] of consecutive values. share: (W + 1,) the probability p(x) that a submission is a 1,
+                ascending, for each X and for the last X + 1.
+            submissions: the largest number of submissions. log_off: ln of the allowed error of an interpolated value.
         """
         low, high = float(share[0]), float(share[-1])
         deviation = math.sqrt(min(low * (1.0 - low), high * (1.0 - high)) / submissions)
