@@ -261,7 +261,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """The thresholds ε' that are tried for the test of ε: 24 from 0 to below ε₀, or below 4 if ε₀ is larger.
+    """The thresholds ε' that are tried for the test of ε, from 0 to below ε₀ or `LARGEST_TEST_EPSILON`.
 
     The event of a threshold is all views that are more than e^ε' times as likely with one label as with the other.
     """

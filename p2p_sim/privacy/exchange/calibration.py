@@ -86,7 +86,7 @@ def calibrate_each(
     """By distinct cluster size, the smallest certified α of three digits: larger clusters need less noise.
 
     Args:
-        sizes, num_classes, sampling_rate, epsilon, delta: as in `calibrate_flip_prob`.
+        sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ. epsilon, delta: the learner's target.
     """
     return {
         size: calibrate_flip_prob([size], num_classes, sampling_rate, epsilon, delta)

@@ -83,7 +83,7 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """Limit of evaluations of δ for the data sets m = 1 to `half`: 48, or 0 if 24 or more are expected."""
+        """Limit of evaluations of δ for the data sets m = 1 to `half`: 2 `_LOOKS`, or 0 if `_LOOKS` are expected."""
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))

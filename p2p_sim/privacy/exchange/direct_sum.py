@@ -88,8 +88,8 @@ class OtherUsers:
         """The law of X, the noisy ones among all sources but the target, near its mean, at multiples of `step` only.
 
         X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). The entries are Pr[X = x], not scaled by `step`. Values
-        outside the window have a probability of at most 6 exp(log_tail). Flips among the ones are counted, since 1-α
-        would be rounded.
+        too far from the mean are left out, with a probability of at most 6 exp(log_tail); -inf leaves out none. Flips
+        among the ones are counted, since 1-α would be rounded.
 
         The relative error of K binomial probabilities is here less than (K+1) `VALUE_ERROR`: products at k and k' share
         all roundings but those between, 6u|k-k'|. Normalising divides the value at k by the sum over all k', and

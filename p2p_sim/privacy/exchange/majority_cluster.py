@@ -67,7 +67,7 @@ class DataSetBlock:
 
     @cached_property
     def views(self) -> Views:
-        """What the learner may see in the data sets `ones`, for the evaluator."""
+        """The laws of what the learner may see in the data sets m in `ones`, computed at the first use."""
         return self.evaluator.views(self.ones)
 
     def delta(self, epsilon: float) -> float:
@@ -201,7 +201,7 @@ class MajorityCluster(MajoritySources):
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The m (others with label 1) whose δ just below ε is largest, of all m in a small cluster, else of nine."""
+        """The m (others with label 1) whose δ just below ε is largest, of all m if they are few, else of `_LOOKS` m."""
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}

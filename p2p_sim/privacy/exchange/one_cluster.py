@@ -73,7 +73,7 @@ class ClusterExchange(Sources):
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """For each ε, bounds of δ(ε) over all data sets and both directions; sums are truncated for the largest ε."""
+        """For each ε, bounds of the largest δ(ε) over all data sets and both directions, from shared tables."""
         local = local_epsilon(self.flip_prob)
         if math.isinf(local):
             return [self.exposed] * len(epsilons)

@@ -215,7 +215,7 @@ class _Nodes:
 
     @staticmethod
     def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
-        """The quadrature with these weights at these values `noisy` of X."""
+        """The quadrature at these values `noisy` of X; weights: Pr[X] there, times the step between them."""
         sources = world.sources
         if world.kernel is not None:
             return _Nodes.of_kernel(weights, *world.shares(noisy), *world.shares(noisy + 1.0))
@@ -231,8 +231,8 @@ class _Nodes:
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
         """The quadrature for a kernel: a submission is a 1 with probability `share` at X, and `more` at X + 1.
 
-        `rest` is 1 - `share`, `less` is 1 - `more`. Common to A and B are ln `more` and ln `rest`. A adds
-        ln(share/more) for each one, B adds ln(less/rest) for each zero.
+        weights: Pr[X] times the step. `rest` is 1 - `share`, `less` is 1 - `more`. Common to A and B are ln `more` and
+        ln `rest`. A adds ln(share/more) for each one, B adds ln(less/rest) for each zero.
         """
         with np.errstate(divide="ignore"):
             logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)
