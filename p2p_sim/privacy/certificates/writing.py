@@ -129,9 +129,9 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     ways = gammaln(last + 1.0) - gammaln(k + 1.0) - gammaln(last - k + 1.0)
     rows = np.exp(ways + xlogy(k, share[:, None]) + xlog1py(last - k, -share[:, None]))
     views = np.stack([law.probabilities @ rows[:-1], law.probabilities @ rows[1:]])
-    # E_t Σ_k max(0, keep A - lose B) in both directions, from the largest t down.
+    # E_t Σ_k max(0, keep A - lose B) in both directions, from the largest t down to 1; at t = 0 nothing is seen.
     deltas = np.zeros(2)
-    for t in range(last, first - 1, -1):
+    for t in range(last, max(first, 1) - 1, -1):
         deltas += mass[t - first] * np.maximum(keep * views - lose * views[::-1], 0.0).sum(axis=1)
         if t > first:  # one submission taken away at random
             fewer = views * (t - k)
