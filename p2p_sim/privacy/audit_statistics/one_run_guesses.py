@@ -317,7 +317,10 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
 def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -> float:
     """Lower bound of ε at `delta` that guesses of several targets in one view prove; 0 if they prove nothing.
 
-    Every claim (ε, δ) below this ε is refuted; it is rounded down. targets: m. guesses, error: as in `refuses`.
+    Every claim (ε, δ) below this ε is refuted; it is rounded down.
+
+    targets: how many labels there are. guesses: how many of them were guessed right and wrong, of a sum fixed before.
+    error: largest probability that a true claim is refuted.
     """
     most = _largest(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON, _HALVINGS)
     return math.floor(most * 1e6) / 1e6
@@ -326,7 +329,10 @@ def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -
 def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
     """Lower bound of μ that guesses of several targets in one view prove; 0 if they prove nothing.
 
-    Every `gaussian_curve` of a smaller μ is refuted; μ is rounded down. targets: m. guesses, error: as in `refuses`.
+    Every `gaussian_curve` of a smaller μ is refuted; μ is rounded down.
+
+    targets: how many labels there are. guesses: how many of them were guessed right and wrong, of a sum fixed before.
+    error: largest probability that a true claim is refuted.
     """
     most = _largest(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU, _HALVINGS)
     return math.floor(most * 1e6) / 1e6

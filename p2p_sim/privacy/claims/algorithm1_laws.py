@@ -49,7 +49,8 @@ def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampl
     It is the largest log-ratio over all neighbouring data sets and outputs.
 
     Args:
-        n: users. classes: K. threshold, noise, resampling_prob: as in `noisy_label_law`.
+        n: users. classes: K. noise: (M, K) equally likely vectors, added to the label shares. threshold: τ, the least
+            value that noisy shares are clipped to. resampling_prob: λ, with which a noisy label is drawn from them.
     """
     law = cache(lambda labels: noisy_label_law(labels, classes, threshold, noise, resampling_prob))
     # over all labels of the other users, up to their order, and all changes of the target's label

@@ -95,8 +95,8 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
     """Upper bound of Pr[V >= v], where V is how many of `users` users have their label submitted.
 
-    hit: probability that one of the `trials` submitters submits a given user's label. rate: that she submits any. V is
-    at most the number of submissions; the other bound is Chernoff's.
+    hit: probability that a given one of the `trials` submitters submits a given user's label. rate: that she submits
+    any label. V is at most the number of submissions; the other bound is Chernoff's.
     The events that different users' labels are submitted are negatively associated (Dubhashi and Ranjan 1998). So
     E e^(sV) <= (1 - q + q e^s)^users for s >= 0, where q is the probability of one such event: any s gives a bound.
     """

@@ -208,7 +208,7 @@ class DeltaEvaluator:
 
         Args:
             largest: the bound of δ that is followed, as a function of ε and, optionally, of other views than the exact.
-            ones: as in `cross`, of which the first counts. high: an ε at which δ is 0.
+            ones: m of the data set comes first. low: smallest ε that is looked at. high: an ε at which δ is 0.
         """
         if largest(low) <= delta:
             return Crossing(low, low)

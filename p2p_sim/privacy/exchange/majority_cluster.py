@@ -248,7 +248,7 @@ class MajorityCluster(MajoritySources):
         """The block of data sets from m = `first` on for which b = `revealed` noisy bits are revealed.
 
         None if b is below 2, if the cluster is small, or if no kernel dominates. log_delta: ln of the δ of interest.
-        smallest: as in `DataSetBlock`.
+        smallest: whether no smaller block is tried if this one is not certified.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
