@@ -92,7 +92,8 @@ def test_a_cluster_that_is_not_evaluated_at_every_m():
 @pytest.mark.parametrize(
     ("case", "epsilon"),
     [((5, 0.5, 1.0, 1, 1e-9), 0.0), ((9, 0.1, 1.0, 1, 1e-12), local_epsilon(0.1)), ((6, 0.0, 0.1, 1, 0.5), 0.0),
-     ((6, 1e-300, 1e-300, 1, 0.5), 0.0), ((50, 0.001, 0.01, 1, 1e-300), None), ((4, 0.3, 0.5, 40, 1e-6), None)],
+     ((6, 1e-300, 1e-300, 1, 0.5), 0.0), ((50, 0.001, 0.01, 1, 1e-300), None), ((4, 0.3, 0.5, 40, 1e-6), None),
+     ((4, 0.3, 1e-300, 1, 1e-30), 0.0)],
 )  # fmt: skip
 def test_the_ends_of_the_ranges(case, epsilon):
     found = made(*case, epsilon=epsilon)

@@ -75,10 +75,9 @@ class Guesses:
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
         """ln E, the evidence of these guesses against the claim (ε, δ).
 
-        E is a product over all targets whose mean is at most 1 if the claim is true. A test that refuses a true claim
-        with probability `error` at most refuses it if E is at least 1/error.
+        E is the product over the targets of 1 + λ(s - δ), where s is 1 for a right guess, -e^ε for a wrong one, else 0.
 
-        stake: λ, the weight of a guess, fixed beforehand; minus infinity is returned if it is too large for the claim.
+        stake: λ, above 0. If it is at least 1/(e^ε + δ), too large for this claim, the result is minus infinity.
         """
         if stake * (math.exp(epsilon) + delta) >= 1.0:
             return -math.inf
@@ -87,11 +86,9 @@ class Guesses:
 
 
 def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float64]:
-    """What one target adds to the evidence `Guesses.log_e`, (3,): guessed right, guessed wrong, and not guessed.
+    """What one target adds to `Guesses.log_e` if the guess is right, if it is wrong, and if there is none, (3,).
 
-    It is ln(1 + λ(s - δ)) with s = 1, -e^ε and 0.
-
-    stake: λ, below 1/(e^ε + δ).
+    It is ln(1 + λ(s - δ)) with s = 1, -e^ε and 0. stake: λ, below 1/(e^ε + δ).
     """
     return np.log1p(stake * (np.array([1.0, -math.exp(epsilon), 0.0]) - delta))
 
@@ -101,7 +98,8 @@ def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: fl
 
     Args:
         guesses: by a rule that was fixed beforehand. epsilon: ε, at least 0.
-        stake: λ, fixed beforehand, in (0, 1/(e^ε + 1)); None: ε is 0, every target is guessed, the test binomial.
+        stake: λ of the test by `Guesses.log_e`, fixed beforehand, in (0, 1/(e^ε + 1)). None: a binomial test of the
+            number of right guesses, for ε = 0 and guesses without abstention.
 
     >>> round(delta_lower(Guesses(6_000, 4_000, 10_000), 0.0, None, 1e-9), 3)  # Pr[right] - Pr[wrong] is 0.2
     0.141
@@ -117,17 +115,17 @@ def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) ->
     """Lower bound of the mechanism's ε at δ that guesses prove; the bound is too high with probability at most `error`.
 
     Args:
-        guesses: by a rule that was fixed beforehand. delta: δ in [0, 1). stake: λ, fixed beforehand, in (0, 1/2).
+        guesses: by a rule that was fixed beforehand. delta: δ in [0, 1).
+        stake: λ of the test by `Guesses.log_e`, fixed beforehand, in (0, 1/2).
     """
     most = math.log(max(1.0, 1.0 / stake - delta))
     return _largest(lambda epsilon: guesses.log_e(epsilon, delta, stake) >= -math.log(error), most)
 
 
 def best_stake(right: float, wrong: float, trials: int, error: float, epsilon: float) -> float:
-    """The stake λ that is expected to prove the largest lower bound of δ(ε).
+    """The stake λ for `delta_lower` that is expected to prove the largest lower bound of δ(ε).
 
-    This stake maximises the mean of the evidence `Guesses.log_e` at the largest δ that is expected to be refused
-    (Kelly's stake).
+    It maximises the mean of `Guesses.log_e` at the largest δ that is expected to be refused (Kelly's stake).
 
     Args:
         right, wrong: expected probabilities of a right and of a wrong guess. trials: how many targets there are.
@@ -146,7 +144,7 @@ class EpsilonStake(NamedTuple):
 
 
 def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> EpsilonStake:
-    """The stake λ that is expected to prove the largest lower bound of ε at `delta`, with this bound.
+    """The stake λ for `epsilon_lower` that is expected to prove the largest lower bound of ε at `delta`; and the bound.
 
     right, wrong: expected probabilities of a right and of a wrong guess. trials: how many targets there are.
     error: probability that the test refuses a true claim.
@@ -157,14 +155,17 @@ def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, de
 
 
 class Growth(NamedTuple):
-    """The best stake against a claim. stake: λ with the largest mean of ln(1 + λ(s - δ)). rate: this largest mean."""
+    """The best stake against a claim, and how fast evidence then grows.
+
+    stake: λ with which `Guesses.log_e` grows most for each target, on average. rate: this mean growth.
+    """
 
     stake: float
     rate: float
 
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
-    """The stake λ with which the evidence `Guesses.log_e` against (ε, δ) grows most per target (Kelly's stake).
+    """Kelly's stake: the λ with which evidence against the claim (ε, δ) grows most per target; and the mean growth.
 
     right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise.
     """
@@ -195,7 +196,10 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
 
 
 def smallest_refused(refused: Callable[[float], bool], low: float, high: float) -> float | None:
-    """The smallest x in [low, high], to a millionth of the range, from which on `refused` is true; None if nowhere."""
+    """The smallest x in [low, high], to a millionth of the range, from which on `refused` is true.
+
+    None if `refused` is false at `high`. It must not become false again as x grows.
+    """
     if not refused(high):
         return None
     for _ in range(20):
@@ -217,14 +221,14 @@ def right_and_wrong(
     return Guesses(int(right), int(wrong), labels.size)
 
 
-def _largest(true: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down, up to which `true` holds; 0 if it does not hold at 0."""
+def _largest(true: Callable[[float], bool], most: float, halvings: int = 60) -> float:
+    """The largest x in [0, most] up to which `true` holds, less at most most/2^halvings; 0 if it does not hold at 0."""
     if not true(0.0):
         return 0.0
+    if true(most):
+        return most
     low, high = 0.0, most
-    if true(high):
-        return high
-    for _ in range(60):
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if true(middle) else (low, middle)
     return low
@@ -235,15 +239,17 @@ Curve = Callable[[float], float]
 probability at least g(y)."""
 LARGEST_MU, LARGEST_EPSILON = 50.0, 50.0
 """Largest μ and ε that are searched."""
+_HALVINGS = 26
+"""So often [0, 50] is halved until it is shorter than 1e-6, to which a proved μ or ε is rounded down."""
 _ROUNDING = 1e-15
 """Amount by which 1 - δ is lowered, as it is rounded."""
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
-    """The curve g(y) that a mechanism guarantees if it is (ε, δ)-private at each of the given points.
+    """The trade-off curve that a mechanism guarantees if it is (ε, δ)-private at each of the given pairs.
 
-    A test of one label against another that is right about one with probability y is wrong about the other with
-    probability at least g(y).
+    It is a function of y: a test that is right about one label with probability y is wrong about the other label with
+    at least the probability returned.
     """
     spent = np.asarray(deltas, dtype=np.float64)
     powers, rest = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING
@@ -255,7 +261,9 @@ def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
 
 
 def pure_delta(pure: float, epsilon: float) -> float:
-    """The largest δ(ε) under a pure ε₀: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up.
+    """The largest δ(ε) of a mechanism that is ε₀-private with δ = 0: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up, at least 0.
+
+    pure: ε₀, perhaps infinite.
 
     >>> round(pure_delta(math.log(9.0), 0.0), 12)
     0.8
@@ -268,7 +276,10 @@ def pure_delta(pure: float, epsilon: float) -> float:
 
 
 def gaussian_curve(mu: float) -> Curve:
-    """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism whose two labels are μ deviations apart."""
+    """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism whose two labels are μ deviations apart.
+
+    As for `curve_of`, y is the probability to be right about one label, g(y) the least to be wrong about the other.
+    """
     from scipy.special import ndtr, ndtri
 
     def wrong(right: float) -> float:
@@ -283,7 +294,8 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
     A true claim is refuted with probability below `error`.
 
     Args:
-        targets: m. guesses: how many of the m were guessed right and wrong; the sum was fixed beforehand. curve: g.
+        targets: m. guesses: how many of the m were guessed right and wrong; the sum was fixed beforehand.
+        curve: such as `curve_of` returns.
 
     >>> refuses(1000, Guesses(75, 25, 1000), curve_of([0.68], [1e-4]), 0.05)
     True
@@ -305,25 +317,22 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
 def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -> float:
     """Lower bound of ε at `delta` that guesses of several targets in one view prove; 0 if they prove nothing.
 
-    Every claim (ε, δ) below this ε is refuted; it is rounded down. targets: m. guesses, error: as in `refuses`.
+    Every claim (ε, δ) below this ε is refuted; it is rounded down.
+
+    targets: how many labels there are. guesses: how many of them were guessed right and wrong, of a sum fixed before.
+    error: largest probability that a true claim is refuted.
     """
-    return _largest_refused(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON)
+    most = _largest(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON, _HALVINGS)
+    return math.floor(most * 1e6) / 1e6
 
 
 def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
     """Lower bound of μ that guesses of several targets in one view prove; 0 if they prove nothing.
 
-    Every Gaussian curve below this μ is refuted; it is rounded down. targets: m. guesses, error: as in `refuses`.
+    Every `gaussian_curve` of a smaller μ is refuted; μ is rounded down.
+
+    targets: how many labels there are. guesses: how many of them were guessed right and wrong, of a sum fixed before.
+    error: largest probability that a true claim is refuted.
     """
-    return _largest_refused(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU)
-
-
-def _largest_refused(refused: Callable[[float], bool], most: float) -> float:
-    """The largest x in [0, most], rounded down to a millionth, up to which `refused` is true; 0 if false at 0."""
-    low, high = 0.0, most
-    if not refused(0.0):
-        return 0.0
-    while high - low > 1e-6:
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if refused(middle) else (low, middle)
-    return math.floor(low * 1e6) / 1e6
+    most = _largest(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU, _HALVINGS)
+    return math.floor(most * 1e6) / 1e6

@@ -38,7 +38,7 @@ _POINTS = 25
 
 @dataclass(frozen=True)
 class AttackScores:
-    """Scores (A, N) of N targets by A attacks. labels: (N,) whether the target's label is 1."""
+    """Scores (A, N) of N targets by A attacks, larger for label 1. labels: (N,) whether the target's label is 1."""
 
     labels: NDArray[np.bool_]
     scores: NDArray[np.floating]
@@ -68,7 +68,7 @@ class GuessEvent:
         return self.right - math.exp(self.epsilon) * self.wrong
 
     def guesses(self, targets: AttackScores) -> Guesses:
-        """How many of the targets' labels this rule guesses right and wrong."""
+        """How many of the targets' labels this rule guesses right and wrong, by their scores."""
         scores = targets.scores[self.attack]
         return right_and_wrong(scores >= self.high, scores < self.low, targets.labels)
 
@@ -81,7 +81,7 @@ class GuessEvent:
     def power(self, claimed: float, leaked: float, trials: int) -> float:
         """The test's power: about the probability that it refuses a claimed δ(ε) if the true δ(ε) is `leaked`.
 
-        The attack is taken to reach the same share of `leaked` as of `claimed`.
+        The attack is taken to reach the same share of `leaked` as of `claimed`. trials: how many targets there are.
         """
         reached = min(self.reached, claimed)
         if reached <= 0.0 or leaked <= claimed:
@@ -121,13 +121,14 @@ class OneRunPlan:
     def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
         """Lower bounds of δ and ε that the guesses prove; `guesses` has one entry for each of `events`, in order."""
         *first, last = guesses
-        pairs = zip(first, self.deltas, strict=True)
-        deltas = [delta_lower(counts, event.epsilon, event.stake, event.error) for counts, event in pairs]
+        deltas = [
+            delta_lower(n, rule.epsilon, rule.stake, rule.error) for n, rule in zip(first, self.deltas, strict=True)
+        ]
         return ProvedBounds(np.array(deltas), epsilon_lower(last, self.delta, self.stake, self.ratio.error))
 
     @property
     def events(self) -> tuple[GuessEvent, ...]:
-        """All guessing rules: the rules of `deltas`, then `ratio`."""
+        """All guessing rules: those that test δ at one ε each, by ascending ε, then the rule that tests ε at one δ."""
         return (*self.deltas, self.ratio)
 
 
@@ -168,7 +169,7 @@ def plan_one_run(
 def _event(
     epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
-    """The guessing rule on one score with the largest Pr[right] - e^ε Pr[wrong] in the pilot.
+    """The rule that tests δ(ε) by guesses on one score, with the largest Pr[right] - e^ε Pr[wrong] in the pilot.
 
     scores: (N,) scores of the pilot's targets, ascending. labels: (N,) their labels, in this order.
     attack: index of the score. error: error probability of the test. trials: how many targets will count.
@@ -212,19 +213,18 @@ class Drawn:
 
 
 def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
-    """Type I and II errors on `targets` of tests of label 0 against 1, at quantiles of the pilot's scores.
+    """Shares of type I and II errors among the targets if 1 is guessed from a threshold on, with their upper bounds.
 
-    attack: index of the score. error: probability that any of the upper bounds fails.
+    pilot: its scores' quantiles are the thresholds. targets: counted. attack: index of the score in both.
+    error: probability that any of the upper bounds fails.
     """
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
-    score = targets.scores[attack]
-    world = [np.sort(score[targets.labels == label]) for label in (False, True)]
-    false_one = [world[0].size - int(np.searchsorted(world[0], level)) for level in levels]
-    false_zero = [int(np.searchsorted(world[1], level)) for level in levels]
+    zeros, ones = (np.sort(targets.scores[attack][targets.labels == label]) for label in (False, True))
+    false_one, false_zero = zeros.size - np.searchsorted(zeros, levels), np.searchsorted(ones, levels)
+    # the errors of each type, among targets with the label in question
+    types = ((false_one, max(zeros.size, 1)), (false_zero, max(ones.size, 1)))
     each = error / (2 * len(levels))
-    upper = [
-        np.array([clopper_pearson(hits, max(side.size, 1), each).upper for hits in errors])
-        for side, errors in zip(world, (false_one, false_zero), strict=True)
-    ]
-    shares = [np.array(errors) / max(side.size, 1) for side, errors in zip(world, (false_one, false_zero), strict=True)]
-    return Drawn(shares[0], shares[1], *upper)
+    return Drawn(
+        *(errors / trials for errors, trials in types),
+        *(np.array([clopper_pearson(n, trials, each).upper for n in errors.tolist()]) for errors, trials in types),
+    )

@@ -66,7 +66,12 @@ def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: floa
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts prove; arguments, P and Q as in `delta_lower`."""
+    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts of an event prove; it fails as `delta_lower` does.
+
+    P and Q bound the event's probabilities with one label of the target, from below, and with the other, from above.
+
+    hits, misses: in how many of `trials` trials the event occurred, with the one label and with the other one.
+    """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, math.log((hit.lower - delta) / miss.upper)) if hit.lower > delta else 0.0
 
@@ -157,14 +162,14 @@ class AttackPlan:
                 raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
         exact = self.views.delta(self.epsilon)
         # For each label the best events under the exact laws, then those of the pilot.
-        thresholds = enumerate(self.epsilon_events)
-        events = [[EventPair(self.law.event(self.epsilon, i), self.law.event(e, i)) for i, e in thresholds]]
+        law = self.law
+        events = [[EventPair(law.event(self.epsilon, i), law.event(e, i)) for i, e in enumerate(self.epsilon_events)]]
         events += [] if pilot is None else [self._pilot_events(pilot)]
-        expected = self._bounds(self.law.probabilities * self.trials, events)
+        expected = self._bounds(law.probabilities * self.trials, events)
         proved = self._bounds(worlds.astype(np.float64), events)
         # The least δ that the δ-test detects: the exact δ plus what the bounds lose, or the least share of hits that
         # proves, without misses, a δ above the exact one.
-        surplus = exact.upper + (float(self.law.deltas(self.epsilon).max()) - expected.delta)
+        surplus = exact.upper + (float(law.deltas(self.epsilon).max()) - expected.delta)
         bound = partial(
             delta_lower, misses=0, trials=self.trials, epsilon=self.epsilon, error=ERROR / (2 * len(events))
         )
@@ -187,17 +192,16 @@ class AttackPlan:
         )
 
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
-        """For each label the events that would prove most if the trials had the frequencies of the pilot.
+        """For label 0 and label 1 the events that would prove most if the trials had the frequencies of the pilot.
 
-        The exact laws are added to the pilot's (2, J) counts, with a weight of up to half a trial per view.
+        The exact laws are added to the pilot's (2, J) counts of views, with a weight of up to half a trial per view.
         """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
         events = []
         for label in (0, 1):
             tried = [evidence(counts, threshold, label) for threshold in _thresholds(self.law)]
-            hits = [_hits(event, scaled, label) for event in tried]
-            reached = [epsilon_lower(*pair, self.trials, self.delta, ERROR / 4) for pair in hits]
+            reached = [epsilon_lower(*_hits(e, scaled, label), self.trials, self.delta, ERROR / 4) for e in tried]
             events.append(EventPair(evidence(counts, self.epsilon, label), tried[int(np.argmax(reached))]))
         return events
 
@@ -217,13 +221,13 @@ class AttackPlan:
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
     """A mask (J,) of the views that were seen more than e^ε times as often with this label as with the other label.
 
-    counts: (2, J) occurrences of each view with the target's label 0 and with 1.
+    counts: (2, J) occurrences of each of J views with the target's label 0 and with 1.
     """
     return np.asarray(counts[label] > math.exp(epsilon) * counts[1 - label])
 
 
 def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) -> AttackPlan:
-    """The attack with the best expected result if the mechanism is exactly right.
+    """The attack with the best expected result if the mechanism is exactly right: a test of δ(ε) and one of ε at δ.
 
     The data set is the one with the largest δ(ε), over both directions, at the ε of the δ-test. An ε that is not given
     is chosen among `SHARES` of ε(δ = 1e-3): where the expected lower bound is the largest part of the exact δ.
@@ -232,7 +236,7 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
         views: what the observer may see.
         delta: δ of the ε-test, in (0, 1).
         trials: how many there are in each world, at least 1.
-        epsilon: ε of the δ-test, at least 0 and below ε₀; None: chosen.
+        epsilon: ε of the δ-test, at least 0 and below ε₀, the ε of the noisy label alone; None: chosen.
     """
     largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
     grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
@@ -249,15 +253,18 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
     # For each label the threshold ε' whose event is expected to prove the largest ε.
     law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
-    best = [
+    zero, one = (
         max(thresholds, key=lambda e: epsilon_lower(*_hits(law.event(e, i), counts, i), trials, delta, ERROR / 2))
         for i in (0, 1)
-    ]
-    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(best[0], best[1]), trials=trials)
+    )
+    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(zero, one), trials=trials)
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """The thresholds ε' of events that are tried for the ε-test, from 0 to below ε₀."""
+    """The thresholds ε' that are tried for the test of ε, from 0 to below ε₀ or `LARGEST_TEST_EPSILON`.
+
+    The event of a threshold is all views that are more than e^ε' times as likely with one label as with the other.
+    """
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]
 

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from p2p_sim.privacy.binomial_windows import SUBNORMAL, Floats, binomial_pmf
-from p2p_sim.privacy.bound import LARGEST_EPSILON, Bracket
+from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.exchange import LabelExchange, OtherUsers, likelihoods
-from p2p_sim.privacy.randomized_response import bisect, hockey_stick_coefficients, local_epsilon, outward
+from p2p_sim.privacy.randomized_response import cross, hockey_stick_coefficients, local_epsilon, outward
 
 
 def split_cells(users: int) -> int:
@@ -33,9 +33,9 @@ def split_cells(users: int) -> int:
 
 
 def split_weights(users: int, rate: float) -> Floats:
-    """For each view of `split_cells`, (3 n²,), the probability that t' others submit, and that the target does or not.
+    """For each view (s, t', k') of `split_cells`, (3 n²,), the factor of its probability that is independent of labels.
 
-    This probability does not depend on labels.
+    It is Pr[t' others submit] times Pr[the target submits], or times Pr[she does not submit] where s = 0.
 
     Args:
         users: n. rate: probability with which each user submits, independently.
@@ -46,7 +46,7 @@ def split_weights(users: int, rate: float) -> Floats:
 
 
 def split(counts: Floats) -> Floats:
-    """For each view of `split_cells`, (..., 3 n²), the view's probability given t' and whether the target submits.
+    """For each view (s, t', k') of `split_cells`, (..., 3 n²), its probability given t' and whether the target submits.
 
     counts: (..., n + 1, n + 1) probability of k ones (last axis) given t submissions (axis before it).
     """
@@ -84,7 +84,7 @@ class ViewLaw:
 
     @property
     def probabilities(self) -> Floats:
-        """(2, J) probability of each view with the target's label 0 and with 1."""
+        """(2, J) probability of each of J views with the target's label 0 and with 1."""
         alpha = self.flip_prob
         mixed = (1.0 - alpha) * self.a + alpha * self.b, alpha * self.a + (1.0 - alpha) * self.b
         return np.stack([self.weight * law for law in mixed])
@@ -155,12 +155,12 @@ class CountViews:
 
     @property
     def trials(self) -> int:
-        """T, the largest number of submissions."""
+        """T, the largest number of submissions: one for each user and round."""
         return self.exchange.cluster_size * self.exchange.rounds
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of (t, k) in each data set m = 0 to (n-1)/2, in which m of the others hold label 1."""
+        """The law of (t submissions, k ones) in each data set m = 0 to (n-1)/2, in which m others hold label 1."""
         alpha, t = self.exchange.flip_prob, self.trials
         weight = np.repeat(binomial_pmf(0, t, t, self.exchange.sampling_rate), t + 1)
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
@@ -191,7 +191,7 @@ class LearnerViews(CountViews):
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of (s, t', k') in each data set m = 0 to (n-1)/2, in which m of the others hold label 1."""
+        """The law of the views of `split_cells` in each data set m = 0 to (n-1)/2, in which m others hold label 1."""
         weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
         a, b = (split(counts) for counts in self._counts())
         return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
@@ -244,13 +244,16 @@ class CoalitionViews:
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """All patterns (f₀, f₁, j) that members may know, in the order of their cells."""
+        """All (f₀, f₁, j) that members may know, in the order of their cells: the noisy bits of how many others.
+
+        They are f₀ with label 0 and f₁ with label 1; j of these bits are 1.
+        """
         c = self.members
         return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
     @cached_property
     def cell_of_pattern(self) -> NDArray[np.int64]:
-        """The first cell of each pattern, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 where no pattern exists."""
+        """The first cell of each of `patterns`, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 where there is none."""
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
             first[pattern] = 2 + i * split_cells(self.sources)
@@ -258,7 +261,7 @@ class CoalitionViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law in each data set m = 0 to (n-c-1)/2, in which m non-members besides the target hold label 1."""
+        """The law of all cells in each data set m = 0 to (n-c-1)/2: m non-members besides the target hold label 1."""
         return tuple(self._law(m) for m in range((self.sources - 1) // 2 + 1))
 
     def _law(self, ones: int) -> ViewLaw:
@@ -266,8 +269,7 @@ class CoalitionViews:
         alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched = self._fetched(zeros, ones)
-        size = 2 + len(self.patterns) * cells
-        weight, a, b = np.zeros(size), np.zeros(size), np.zeros(size)
+        weight, a, b = np.zeros((3, 2 + len(self.patterns) * cells))
         # Cells 0 and 1: a member fetched the target's bit. All others: the members know a pattern of other bits.
         weight[:2], a[0], b[1] = -math.expm1(self.members * math.log1p(-1.0 / self.cluster_size)), 1.0, 1.0
         possible = [p for p in self.patterns if p[0] <= zeros and p[1] <= ones]
@@ -307,19 +309,9 @@ class CoalitionViews:
 
     def epsilon(self, delta: float) -> Bracket:
         """The coalition's exact ε at δ between close bounds, by bisection to 1e-6."""
-        return Bracket(self._cross(delta, "lower").lower, self._cross(delta, "upper").upper)
-
-    def _cross(self, delta: float, side: str) -> Bracket:
-        """Two close ε between which a bound of δ(ε) falls to `delta`; `side` is "lower" or "upper"."""
-        local = local_epsilon(self.flip_prob)
-        high = min(local, LARGEST_EPSILON)
-
-        def above(epsilon: float) -> bool:
-            return bool(getattr(self.delta(epsilon), side) > delta)
-
-        if not above(0.0):
-            return Bracket(0.0, 0.0)
-        return Bracket(local, local) if above(high) else Bracket(*bisect(above, 0.0, high, 1e-6))
+        lower, _ = cross(lambda epsilon: self.delta(epsilon).lower > delta, self.flip_prob, 1e-6)
+        _, upper = cross(lambda epsilon: self.delta(epsilon).upper > delta, self.flip_prob, 1e-6)
+        return Bracket(lower, upper)
 
 
 Views = CountViews | CoalitionViews

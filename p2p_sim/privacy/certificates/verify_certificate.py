@@ -36,7 +36,6 @@ import json
 import re
 import sys
 from fractions import Fraction
-from itertools import count
 from typing import Any, NamedTuple, NoReturn
 
 VERSION = 1
@@ -73,8 +72,8 @@ def verify(certificate: Any) -> str:
         Refused: the certificate does not prove its claim.
     """
     fields(certificate, "the certificate", ("version", "claim", "bits", "drop", "cover"))
-    if whole(certificate["version"], "version", 0, 10**6) != VERSION:
-        raise Refused(f"version: is {certificate['version']}, and {VERSION} is known here")
+    version = certificate["version"]
+    require(whole(version, "version", 0, 10**6) == VERSION, f"version: is {version}, and {VERSION} is known here")
     claim = certificate["claim"]
     proof = Proof(claim, certificate["bits"], certificate["drop"])
     for part in covering(certificate["cover"], proof.n):
@@ -108,7 +107,7 @@ class Proof:
         self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
 
     def check(self, first: int, last: int, revealed: int) -> None:
-        """Prove the claimed δ for m = `first` to `last` if `revealed` labels are revealed; else raises `Refused`."""
+        """Prove the claimed δ for m = `first` to `last`, with b = `revealed` labels revealed; or raise `Refused`."""
         if self.keep <= self.delta * self.unit:
             return  # no event is worth more than `keep`
         sources = self.n - revealed
@@ -145,7 +144,10 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """A, Σ_x Pr[X = x] Bin(k; t, x/n), and B, with x+1 for x, for n = `sources`; `start`, `noisy`: the law of X."""
+        """Probabilities of k ones among t labels, k = 0..t: A = Σ_x Pr[X = x] Bin(k; t, x/n), and B with x+1 for x.
+
+        n = `sources`. start, noisy: the law of X: its first value, and Pr[X] from there on.
+        """
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
         self.spend(2 * t)
@@ -170,7 +172,7 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """A and B from k = `low` on, without the values at both ends where A and B are below 2^-drop."""
+        """The laws A and B, given from k = `low` on, without the values at both ends where both are below 2^-drop."""
         large = [k for k, pair in enumerate(zip(a, b, strict=True)) if max(pair) >= self.cut]
         inside = slice(large[0], large[-1] + 1) if large else slice(0, 0)
         return RoundedLaws(low + inside.start, a[inside], b[inside])
@@ -181,14 +183,14 @@ class Proof:
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """A lower bound of the binomial coefficient at `wanted`, at least k, from `ways`, the lower bound at k."""
+        """A lower bound of (trials choose `wanted`) from `ways`, a lower bound of (trials choose k); k <= `wanted`."""
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """The law Bin(trials, p) around its mode k, where it is at least `cut`; `ways`: binomial coefficient at k."""
+        """The law Bin(trials, p) where it is at least `cut`; k: its mode; `ways`: lower bound of (trials choose k)."""
         # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
@@ -221,7 +223,7 @@ def mode(trials: int, p: Fraction) -> int:
 
 
 def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
-    """mantissa · 2^exponent / divisor, rounded down to a mantissa of `bits` bits."""
+    """mantissa · 2^exponent / divisor, rounded down to a mantissa of at most `bits` bits: mantissa and exponent."""
     mantissa //= divisor
     spare = max(0, mantissa.bit_length() - bits)
     return mantissa >> spare, exponent + spare
@@ -242,39 +244,39 @@ def power(base: Fraction, exponent: int, bits: int) -> Float:
 
 def exponential(x: Fraction, bits: int) -> int:
     """A lower bound of e^x in units of 2^-bits, for x at least 0: the power series, each term rounded down."""
-    term = total = 1 << bits
-    for i in count(1):
+    term, total, i = 1 << bits, 0, 0
+    while term:
+        total, i = total + term, i + 1
         term = term * x.numerator // (i * x.denominator)
-        if not term:
-            break
-        total += term
     return total
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The certificate's list of intervals, after a check that they cover all data sets; raises `Refused` if not.
+    """The certificate's `cover`, checked: intervals {"from", "to", "revealed"} of m, how many others hold label 1.
 
-    A data set is m, how many of the other n - 1 users hold label 1; m up to (n-1)/2 are enough. An interval
-    {"from": m', "to": last, "revealed": b} covers m' to `last`, at most m' + b. The next one begins at `last` + 1.
+    Raises `Refused` unless they cover 0 to (n-1)/2 in order, and each reveals enough noisy labels for its length.
     """
-    if not isinstance(cover, list) or not cover:
-        raise Refused("cover: must be a list of intervals")
+    require(isinstance(cover, list) and cover, "cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2
     for part in cover:
         fields(part, "cover", ("from", "to", "revealed"))
         first, last = whole(part["from"], "from", 0, half), whole(part["to"], "to", 0, half)
         revealed = whole(part["revealed"], "revealed", 0, n - 1)
-        if first != wanted:
-            raise Refused(f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
+        require(first == wanted, f"cover: an interval starts at m = {first}, and {wanted} is the next one wanted")
         # m' = `first` among n-1-b others serves every m up to m' + b.
-        if not first <= last <= first + revealed:
-            raise Refused(f"cover: m from {first} to {last} is not served by revealing {revealed}")
-        if first > n - 1 - revealed:
-            raise Refused(f"cover: of {n - 1 - revealed} others who are not revealed {first} cannot hold 1")
+        require(
+            first <= last <= first + revealed, f"cover: m from {first} to {last} is not served by revealing {revealed}"
+        )
+        require(first < n - revealed, f"cover: of {n - 1 - revealed} others who are not revealed {first} cannot hold 1")
         wanted = last + 1
-    if wanted <= half:
-        raise Refused(f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
-    return cover
+    require(wanted > half, f"cover: ends at m = {wanted - 1}, and {half} is the last one wanted")
+    return list(cover)
+
+
+def require(condition: Any, reason: str) -> None:
+    """Raise `Refused` with this reason unless the condition holds."""
+    if not condition:
+        raise Refused(reason)
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
@@ -297,15 +299,13 @@ def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
             f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"'
         )
     number = Fraction(value)
-    if number > largest:
-        raise Refused(f"{name}: must be at most {largest}")
+    require(number <= largest, f"{name}: must be at most {largest}")
     return number
 
 
 def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object as a dictionary; raises `Refused` if a key occurs twice."""
-    if len(values := dict(pairs)) < len(pairs):
-        raise Refused("a key occurs twice in one object")
+    require(len(values := dict(pairs)) == len(pairs), "a key occurs twice in one object")
     return values
 
 
@@ -324,8 +324,7 @@ def read(path: str) -> Any:
     try:
         with open(path, "rb") as file:
             text = file.read(LARGEST_FILE + 1)
-        if len(text) > LARGEST_FILE:
-            raise Refused(f"the file has more than {LARGEST_FILE} bytes")
+        require(len(text) <= LARGEST_FILE, f"the file has more than {LARGEST_FILE} bytes")
         return json.loads(text.decode(), object_pairs_hook=unique, parse_float=inexact, parse_constant=inexact)
     except (OSError, ValueError, RecursionError) as error:
         raise Unreadable(" ".join(str(error).split())[:200] or "nested too deeply") from None

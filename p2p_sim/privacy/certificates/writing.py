@@ -55,17 +55,21 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
     if epsilon > LARGEST_EPSILON:
         raise ValueError(f"epsilon = {epsilon:g}: is certified up to {LARGEST_EPSILON:,}")
     drop = DROPPED + math.ceil(-math.log2(delta))
-    claim = {
-        "n": exchange.cluster_size,
-        "flip_prob": repr(float(exchange.flip_prob)),
-        "sampling_rate": repr(float(exchange.sampling_rate)),
-        "rounds": exchange.rounds,
-        "epsilon": repr(float(epsilon)),
-        "delta": repr(float(delta)),
+    content = {
+        "version": VERSION,
+        "claim": {
+            "n": exchange.cluster_size,
+            "flip_prob": repr(float(exchange.flip_prob)),
+            "sampling_rate": repr(float(exchange.sampling_rate)),
+            "rounds": exchange.rounds,
+            "epsilon": repr(float(epsilon)),
+            "delta": repr(float(delta)),
+        },
+        "bits": drop + SPARE,
+        "drop": drop,
+        # Why it holds: which m are proved together.
+        "cover": _covering(exchange, epsilon, delta),
     }
-    # Why it holds: which m are proved together. The certificate is returned only if the verifier proves it.
-    cover = _covering(exchange, epsilon, delta)
-    content = {"version": VERSION, "claim": claim, "bits": drop + SPARE, "drop": drop, "cover": cover}
     try:
         verify(content)
     except Refused as error:
@@ -74,27 +78,24 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 
 
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
-    """The certificate's intervals of m, from 0 to (n-1)/2: a list of {"from", "to", "revealed"}.
+    """The certificate's intervals of m, how many others hold label 1, from 0 to (n-1)/2: {"from", "to", "revealed"}.
 
     "revealed" is how many other users' noisy labels the learner gets to know, nearly as many as δ allows: hardly any
     near m = 0, where δ is usually largest, then more and more, so that few intervals are needed.
+
+    Raises:
+        ValueError: δ(ε) is above `delta` at some m even if no label is revealed.
     """
-    n = exchange.cluster_size
-    half, first, revealed = (n - 1) // 2, 0, 0
-    intervals = []
+    half, first, revealed, intervals = (exchange.cluster_size - 1) // 2, 0, 0, []
     while first <= half:
         # The largest number to reveal, to 1/16, at which δ still holds: doubled from twice the last one, then bisected.
         most = half - first
         low, high = 0, most + 1  # `low` is allowed or 0; `high` is not allowed or above `most`
         probe = min(max(2 * revealed, 1), most)
         while high - low > 1 + low // 16:
-            if _delta(exchange, epsilon, delta, first, probe) <= delta * (1.0 - MARGIN):
-                low = probe
-            else:
-                high = probe
+            holds = _delta(exchange, epsilon, delta, first, probe) <= delta * (1.0 - MARGIN)
+            low, high = (probe, high) if holds else (low, probe)
             probe = min(2 * probe, most) if high > most else (low + high) // 2
-            if low == most:
-                break
         if low == 0 and (least := _delta(exchange, epsilon, delta, first, 0)) > delta * (1.0 + MARGIN):
             raise ValueError(
                 f"epsilon = {epsilon:g}: does not hold at δ = {delta:g}: where {first:,} others hold label 1 "
@@ -109,8 +110,7 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
     """δ(ε) in floating point if `revealed` other users' noisy labels are known and `ones` of the rest hold label 1.
 
-    Args:
-        delta: the claimed δ; probabilities far below it are left out.
+    It is the larger one of both directions. delta: the claimed δ; probabilities far below it are left out.
     """
     tail = math.log(delta) - 25.0  # 1e-11 of δ
     # The laws of t and of X.
@@ -120,21 +120,19 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     first, last = bernstein_window(trials * rate, trials * rate * (1.0 - rate), trials, tail)
     mass = binomial_pmf(first, last, trials, rate)
     law = OtherUsers(sources, sources - 1 - ones, ones, exchange.flip_prob).noisy_ones(tail)
-    start, weights = law.first, law.probabilities
     # A and B at the largest t: Σ_x Pr[X = x] Bin(k; t, x/n), and with (x+1)/n.
-    share = np.arange(start, start + len(weights) + 1) / sources
+    share = np.arange(law.first, law.first + law.probabilities.size + 1) / sources
     (low, _), (_, high) = (
         bernstein_window(t * p, t * p * (1.0 - p), t, tail) for t, p in ((first, share[0]), (last, share[-1]))
     )
     k = np.arange(low, high + 1)
     ways = gammaln(last + 1.0) - gammaln(k + 1.0) - gammaln(last - k + 1.0)
     rows = np.exp(ways + xlogy(k, share[:, None]) + xlog1py(last - k, -share[:, None]))
-    views = np.stack([weights @ rows[:-1], weights @ rows[1:]])
-    # E_t Σ_k max(0, keep A - lose B) in both directions, from the largest t down.
+    views = np.stack([law.probabilities @ rows[:-1], law.probabilities @ rows[1:]])
+    # E_t Σ_k max(0, keep A - lose B) in both directions, from the largest t down to 1; at t = 0 nothing is seen.
     deltas = np.zeros(2)
-    for t in range(last, first - 1, -1):
-        gains = np.maximum(keep * views - lose * views[::-1], 0.0).sum(axis=1)
-        deltas += mass[t - first] * gains
+    for t in range(last, max(first, 1) - 1, -1):
+        deltas += mass[t - first] * np.maximum(keep * views - lose * views[::-1], 0.0).sum(axis=1)
         if t > first:  # one submission taken away at random
             fewer = views * (t - k)
             fewer[:, :-1] += views[:, 1:] * k[1:]

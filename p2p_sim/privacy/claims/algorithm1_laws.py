@@ -10,7 +10,7 @@ from p2p_sim.privacy.rivals import released_distribution
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
-    """Equally likely noise vectors (count^K, K) for K classes, a quadrature of independent Laplace noise of this scale.
+    """Noise vectors (count^K, K) for K classes, equally likely, in place of independent Laplace noise of this scale.
 
     They are all combinations of `count` quantiles of the Laplace law.
     """
@@ -30,8 +30,9 @@ def noisy_label_law(
     """The probability (K^n,) of each vector of noisy labels of a cluster's n users, averaged over the noise.
 
     Args:
-        labels: the users' true labels. classes, threshold, resampling_prob: K, τ, λ.
-        noise: (M, K) equally likely noise vectors.
+        labels: the users' true labels. classes: K. noise: (M, K) equally likely vectors, added to the label shares.
+        threshold: τ, the least value that noisy shares are clipped to. resampling_prob: λ, with which a user's noisy
+            label is drawn from the noisy shares.
     """
     q = released_distribution(shares(labels, classes), noise, threshold)
     law = np.ones((len(q), 1))
@@ -48,7 +49,8 @@ def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampl
     It is the largest log-ratio over all neighbouring data sets and outputs.
 
     Args:
-        n: users. classes, threshold, resampling_prob: K, τ, λ. noise: (M, K) equally likely noise vectors.
+        n: users. classes: K. noise: (M, K) equally likely vectors, added to the label shares. threshold: τ, the least
+            value that noisy shares are clipped to. resampling_prob: λ, with which a noisy label is drawn from them.
     """
     law = cache(lambda labels: noisy_label_law(labels, classes, threshold, noise, resampling_prob))
     # over all labels of the other users, up to their order, and all changes of the target's label

@@ -29,7 +29,8 @@ def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
 def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
     """Joint probabilities of class counts with two-sided geometric noise: an axis for each count, from -6 to size + 6.
 
-    The first entry of an axis also holds the probability of all smaller values, the last that of all larger values.
+    Noise z has a probability proportional to e^(-|z|/noise_scale). size: users in the bag. The first entry of an axis
+    also holds the probability of all smaller values, the last that of all larger values.
     """
     t, law = math.exp(-1.0 / noise_scale), np.ones(())
     for count in counts:
@@ -41,7 +42,7 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """Yield cases: δ(10) of a bag's plain counts for an observer who knows all but one of its labels.
+    """Yield cases: δ at ε = 10 of a bag's plain counts for an observer who knows all but one of its labels.
 
     Args:
         claimed: the largest δ that the claim allows.

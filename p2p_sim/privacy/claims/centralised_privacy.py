@@ -32,13 +32,16 @@ EDGE = 1e-6
 
 
 def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> float:
-    """ε that the clustering paper's Theorem 1 prints for Algorithm 1: 1/σ + ln(1 + (1-λ)/(λτ))."""
+    """ε that the clustering paper's Theorem 1 prints for Algorithm 1: 1/σ + ln(1 + (1-λ)/(λτ)).
+
+    scale: σ. resampling_prob: λ. threshold: τ.
+    """
     return 1.0 / scale + math.log1p((1.0 - resampling_prob) / (resampling_prob * threshold))
 
 
 def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, threshold: float, resampling_prob: float,
                  own: int) -> float:  # fmt: skip
-    """Probability of the corner event: q̃ is τ everywhere but at label 0, and user 1's noisy label is 0.
+    """Probability that the noisy label distribution is τ but at label 0, and that user 1's noisy label is 0.
 
     Args:
         labels: of the cluster's users; user 1's is the first, and equals `own`.
@@ -70,18 +73,19 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
     # the edge event: its log-ratio where q̃(a) is largest, τ + x
     for classes, scale, lam in itertools.product((3, 4), SCALES, RESAMPLING):
         n = classes + 1  # two users hold the last label, one each other label; a and b both have the share τ = 1/n
-        edge = 2.0 / scale + math.log1p((1.0 - lam) / (lam * (1.0 / n + EDGE)))
         yield at_most(
-            bound(scale, lam, 1.0 / n), edge, None, n, K=classes, n=n, sigma=scale, lam=lam, tau=1.0 / n,
-            edge_width=EDGE,
+            bound(scale, lam, 1.0 / n), 2.0 / scale + math.log1p((1.0 - lam) / (lam * (1.0 / n + EDGE))), None, n,
+            K=classes, n=n, sigma=scale, lam=lam, tau=1.0 / n, edge_width=EDGE,
         )  # fmt: skip
 
 
 def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
-    """Yield cases of Theorem 6: bounds of q̃, of its sum and of the least singular value of Q, for many noise scales.
+    """Yield cases of Theorem 6: bounds of a noisy label distribution q̃ and its sum, and of a singular value.
+
+    The latter is the least one of the randomisation matrix of q̃. In `where`, quantity tells the five bounds apart.
 
     Args:
-        offset: added to the claimed lower bound τ of q̃, for a control.
+        offset: added to the claimed lower bound τ of q̃; above 0 for a control, which must fail.
     """
     rng = np.random.default_rng(6)
     for classes, fraction, scale in itertools.product(
@@ -100,7 +104,7 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Corollary 1: the exact ε of the corollary's mechanism against factor · ε.
+    """Yield cases of Corollary 1: the exact ε of the corollary's mechanism against factor · its stated ε.
 
     At τ = 1/K the distribution q̃ is uniform, so that the mechanism is K-ary randomised response.
     """
@@ -114,15 +118,22 @@ def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[ClaimCase]:
-    """Yield cases of Corollary 1: Theorem 2's factor K/(1-β) of √(dim/n) against the corollary's, taken as 4K/ε.
+    """Yield cases of Corollary 1: Theorem 2's factor of √(dim/n) in the risk against the corollary's, taken as 4K/ε.
 
     Args:
-        leading: the numerator of Theorem 2's factor as a function of K; 1 by the sharp form of Lemma 2.
+        leading: a function of K; leading(K)/(1-β) is Theorem 2's factor. K if absent; 1 by the sharp form of Lemma 2.
     """
     for classes, epsilon in itertools.product((2, 5, 10, 20, 50, 100), (0.01, 0.1, 0.5, 0.99)):
         beta = classes / (classes - 1 + math.exp(epsilon))
-        factor = leading(classes) / (1.0 - beta)
-        yield at_most(4.0 * classes / epsilon, factor, None, classes, K=classes, epsilon=epsilon, beta=beta)
+        yield at_most(
+            4.0 * classes / epsilon,
+            leading(classes) / (1.0 - beta),
+            None,
+            classes,
+            K=classes,
+            epsilon=epsilon,
+            beta=beta,
+        )
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:

@@ -15,12 +15,17 @@ from p2p_sim.privacy.rivals import released_distribution
 
 
 def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> float:
-    """The bound 2Kτ + 2√2 Kσ/s that Lemma 5 prints for the distortion ψ = E Σ_y |q̃(y) - p̂(y)| of s users' cluster."""
+    """The bound 2Kτ + 2√2 Kσ/s that Lemma 5 prints for the distortion of the label shares of a cluster of s users.
+
+    The distortion is the mean of Σ_y |q̃(y) - p̂(y)|, with q̃ the noisy and p̂ the true shares.
+
+    classes: K. threshold: τ. scale: σ. size: s.
+    """
     return 2.0 * classes * threshold + 2.0 * math.sqrt(2.0) * classes * scale / size
 
 
 def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 5: the mean distortion of each label distribution p̂ of a small cluster against a bound.
+    """Yield cases of Lemma 5: the mean distortion of the label shares of small clusters against a bound.
 
     The lemma is about the mean over data sets; here every data set is compared with the bound. The error of the
     quadrature is taken as three times the difference from a coarser quadrature.
@@ -63,14 +68,14 @@ def modified_risk(
 
     Args:
         n: users, all in one cluster. positive: p(1|x) of each point. loss: (2, 2) the loss ℓ(h, x, y), by x and y.
-        beta, lam, threshold: β, λ, τ. noise: (M, 2) equally likely noise vectors.
+        beta: β of the modified loss. lam: λ, with which a noisy label is drawn from the noisy shares. threshold: τ, the
+            least noisy share. noise: (M, 2) equally likely noise vectors.
     """
     hits = binom.pmf(np.arange(n), n - 1, sum(positive) / 2.0)
     risk = distortion = largest = 0.0
     # the target's point and label, and how many of the others hold label 1
     for x, own, others in itertools.product(range(2), range(2), range(n)):
-        chance = positive[x] if own else 1.0 - positive[x]
-        weight = 0.5 * chance * float(hits[others])
+        weight = 0.5 * (positive[x] if own else 1.0 - positive[x]) * float(hits[others])
         ones = (others + own) / n
         share = np.array([1.0 - ones, ones])
         q = released_distribution(share, noise, threshold)
@@ -86,7 +91,7 @@ def modified_risk(
 def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Yield cases of Lemma 6: |R_{β,β} - R_{β,λ}| against factor · L̃ |β-λ| (φ + ψ), with a quadrature of the noise.
 
-    φ is the L1 distance between the label distributions of two points.
+    R, ψ and L̃ are those of `modified_risk`; φ is the L1 distance between the label distributions of its two points.
     """
     rng = np.random.default_rng(66)
     losses = [np.array([[0.0, 1.0], [0.0, 1.0]]), np.array([[0.0, 1.0], [1.0, 0.0]]), rng.uniform(size=(2, 2))]
@@ -101,20 +106,20 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
                 for rate in (beta, lam)
             )
             phi, psi = abs(positive[0] - positive[1]), at_beta.distortion
-            claimed = factor * at_beta.largest_loss * abs(beta - lam) * (phi + psi)
             yield at_most(
-                claimed, abs(at_beta.risk - at_lam.risk) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam,
-                sigma=scale, tau=tau, phi=phi, psi=psi,
+                factor * at_beta.largest_loss * abs(beta - lam) * (phi + psi),
+                abs(at_beta.risk - at_lam.risk) * (1.0 - 1e-12) - 1e-13, None, n, n=n, beta=beta, lam=lam, sigma=scale,
+                tau=tau, phi=phi, psi=psi,
             )  # fmt: skip
 
 
 def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
     """Upper bound of precision times recall over all ε-label private mechanisms for the association problem.
 
-    The problem: report which of K labels occur in a cluster of `size` users. Averaged over permutations of labels and
-    clusters, a mechanism reports each label of the cluster with a probability `held`, each other with a probability
-    `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε (1 - held). Recall is `held`; precision
-    follows from both.
+    The problem: report which of K labels (`classes`) occur in a cluster of `size` users. Averaged over permutations of
+    labels and clusters, a mechanism reports each label of the cluster with a probability `held`, each other with a
+    probability `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε (1 - held). Recall is `held`;
+    precision follows from both.
     """
     crossing = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # where the two constraints meet
     # below it the product increases in `held`; above it, it is a square over a linear function, hence convex
@@ -122,20 +127,25 @@ def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
 
 
 def subset_selection(classes: int, epsilon: float) -> float:
-    """Precision times recall of subset selection with the best subset size d, if a cluster has one of K labels."""
+    """Precision times recall of subset selection with the best subset size d, if a cluster has one of K labels.
+
+    The mechanism reports d labels: the true one with probability d e^ε / (d e^ε + K - d), else d others.
+    """
     growth = math.exp(epsilon)
     # recall² / d: precision is recall / d
     return max((d * growth / (d * growth + classes - d)) ** 2 / d for d in range(1, classes))
 
 
 def theorem5_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Theorem 5: precision times recall against factor · e^ε s/(K-s), with K up to 10,000 times s."""
+    """Yield cases of Theorem 5: precision times recall of reporting a cluster's labels against factor · e^ε s/(K-s)."""
     for size, multiple, epsilon in itertools.product((1, 4, 20), (3, 10, 100, 10_000), (0.1, 1.0, 3.0)):
         classes = size * multiple
         upper = precision_times_recall(classes, size, epsilon)
         attained = subset_selection(classes, epsilon) if size == 1 and classes <= 100 else 0.0
-        claimed = factor * math.exp(epsilon) * size / (classes - size)
-        yield at_most(claimed, attained, upper, classes, K=classes, s=size, epsilon=epsilon, certified=upper)
+        yield at_most(
+            factor * math.exp(epsilon) * size / (classes - size), attained, upper, classes, K=classes, s=size,
+            epsilon=epsilon, certified=upper,
+        )  # fmt: skip
 
 
 CLAIMS = (

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 TOLERANCE = 1e-9
 """How far below 1 rounding may bring the ratio of a claim that is attained exactly."""
 
-CLUSTERING = "Label differential privacy via clustering"
 VECTOR = "Vector approximation"
 STACKING = "Privacy-preserving stacking"
 CONSISTENCY = "Private Bayes consistency"
@@ -37,6 +36,8 @@ class ClaimCase:
 
 def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> ClaimCase:
     """The case of a claim that a value is at most `claimed`.
+
+    The claim holds here if `claimed` is at least `upper`, and is refuted if it is below `true`.
 
     Args:
         true: an attained value, which bounds the value from below.
@@ -132,5 +133,5 @@ class Claim:
 
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase]], corrected: str = "") -> Claim:
-    """A claim of the clustering paper; the arguments are fields of `Claim`."""
-    return Claim(name, CLUSTERING, statement, cases, corrected)
+    """A claim of the clustering paper; the arguments are the fields of `Claim` with these names."""
+    return Claim(name, "Label differential privacy via clustering", statement, cases, corrected)

@@ -18,7 +18,10 @@ RANDOM_DISTRIBUTIONS = 8
 
 
 def randomisation_matrix(q: Floats, beta: float) -> Floats:
-    """The label randomisation matrix Q[y', y] = (1-β) 1{y' = y} + β q(y'), (K, K), for q (K,) and β in [0, 1)."""
+    """The label randomisation matrix (K, K): Q[y', y] = (1-β) 1{y' = y} + β q(y').
+
+    q: (K,) a distribution of labels. beta: β in [0, 1).
+    """
     return np.asarray((1.0 - beta) * np.eye(len(q)) + beta * q[:, None])
 
 
@@ -28,7 +31,7 @@ def inverse_matrix(q: Floats, beta: float) -> Floats:
 
 
 def distributions(classes: int) -> list[Floats]:
-    """Label distributions (K,) on which claims are checked: uniform, one class, two halves, and 8 random ones."""
+    """Distributions (K,) of K labels on which claims are checked: uniform, one class, two halves, and 8 random ones."""
     rng = np.random.default_rng([SEED, classes])
     certain, halves = np.zeros(classes), np.zeros(classes)
     certain[0], halves[:2] = 1.0, 0.5
@@ -42,23 +45,23 @@ def _matrices() -> Iterator[tuple[Floats, float]]:
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 1: the least singular value of Q against a claimed lower bound, a function of K and β."""
+    """Yield cases of Lemma 1: the least singular value, by matrix Q, against a lower bound, a function of K and β."""
     for q, beta in _matrices():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
         yield at_least(bound(len(q), beta), value, len(q), K=len(q), beta=beta, largest_q=float(q.max()))
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 2: the largest absolute column sum of Q⁻¹ against an upper bound, a function of K and β."""
+    """Yield cases of Lemma 2: the largest column sum of |Q⁻¹|, by matrix Q, against a bound, a function of K and β."""
     for q, beta in _matrices():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(len(q), beta), value, None, len(q), K=len(q), beta=beta, smallest_q=float(q.min()))
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 4: the largest modified loss against an upper bound, a function of K and β.
+    """Yield cases of Lemma 4: the largest |Σ_y' Q⁻¹[y', y] ℓ(y')| by matrix Q against a bound, a function of K and β.
 
-    The largest modified loss is over all losses in [0, 1]; losses of 0 and 1 attain it.
+    It is the largest modified loss over all labels y and all losses ℓ in [0, 1]; losses of 0 and 1 attain it.
     """
     for q, beta in _matrices():
         inverse = inverse_matrix(q, beta)

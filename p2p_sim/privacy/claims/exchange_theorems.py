@@ -23,7 +23,10 @@ LARGE = tuple(
 
 
 def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 8: (1 + s/x)^(s x^a) against e^(2a-1) + constant/x^a on a grid of x from 2 to 10⁸."""
+    """Yield cases of Lemma 8: (1 + s/x)^(s x^a) against e^(2a-1) + constant/x^a, for x from 2 to 10⁸.
+
+    s is 1 or -1, and a is 1/2 or 1.
+    """
     for x in np.unique(np.concatenate([np.linspace(2.0, 4.0, 41), np.geomspace(2.0, 1e8, 200)])):
         for sign, power in itertools.product((-1, 1), (0.5, 1.0)):
             value = math.exp(sign * x**power * math.log1p(sign / x))
@@ -32,7 +35,10 @@ def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
 
 
 def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 9: the learner's exact ε against a bound, a function of n, α, θ and δ that may be None."""
+    """Yield cases of Lemma 9: the learner's exact ε against a bound, a function of n, α, θ and δ.
+
+    Where the bound is None there is no case.
+    """
     for n, alpha, theta, delta in SMALL + LARGE:
         claimed = bound(n, alpha, theta, delta)
         if claimed is not None:
@@ -71,7 +77,7 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Table 1: Theorem 3's α at θ = ε and s = 1/(φε²) against the table's Õ(φ), taken as 10 φ ln² s.
+    """Yield cases of Table 1: Theorem 3's α at θ = ε and s = 1/(φε²) users against the table's Õ(φ), as 10 φ ln² s.
 
     Args:
         power: exponent of φ in the claimed value; 1/2 for a control.
@@ -109,13 +115,13 @@ def peer_law(n: int, alpha: float, label: int) -> Law:
 def silent_law(theta: float, alpha: float, label: int) -> Law:
     """Probability of each pair (whether the target submits, noisy label) where users submit their own noisy labels.
 
-    label: the target's label. A target who does not submit counts as (0, 0).
+    theta: probability to submit. alpha: of a flip. label: the target's. A target who does not submit counts as (0, 0).
     """
     return {(0, 0): 1.0 - theta, (1, label): theta * (1.0 - alpha), (1, 1 - label): theta * alpha}
 
 
 def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
-    """δ(ε) of two laws with the same outcomes: the larger hockey-stick divergence of both directions."""
+    """δ(ε) of two laws with the same outcomes: the larger Σ max(0, P - e^ε Q) of both directions."""
     growth = math.exp(epsilon)
     return max(
         sum(max(0.0, value - growth * reverse[key]) for key, value in law.items())
@@ -129,10 +135,11 @@ def pure_epsilon(first: Law, second: Law) -> float:
 
 
 def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Section 5.1: δ(0) of all that a peer sees against factor/s, with s users in the cluster."""
+    """Yield cases of Section 5.1: δ at ε = 0 of all that a peer sees against factor/s, with s users in the cluster."""
     for n, alpha in itertools.product((2, 3, 10, 100), (1e-6, 0.01, 0.1, 0.4)):
-        true = hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0)
-        yield at_most(factor / n, true, None, n, s=n, alpha=alpha)
+        yield at_most(
+            factor / n, hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0), None, n, s=n, alpha=alpha
+        )
 
 
 def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
@@ -151,8 +158,9 @@ def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
     for theta, alpha in itertools.product((0.5, 0.1, 0.001), (0.01, 0.1, 0.4)):
         # "does not lower": refuted by a value below the one without subsampling
         laws = [(silent_law(rate, alpha, 0), silent_law(rate, alpha, 1)) for rate in (theta, 1.0)]
-        half = local_epsilon(alpha) / 2.0
-        true, claimed = (pure_epsilon(p, q) if pure else hockey_stick(p, q, half) for p, q in laws)
+        true, claimed = (
+            pure_epsilon(p, q) if pure else hockey_stick(p, q, epsilon=local_epsilon(alpha) / 2.0) for p, q in laws
+        )
         yield at_least(claimed, true, 1 / theta, theta=theta, alpha=alpha)
 
 

@@ -58,8 +58,7 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
     Args:
         w: (W, d) models.
         x, y: (n, d) features in the unit ball and (n,) labels ±1.
-        strength: λ + Δ.
-        noise_epsilon: ε'.
+        strength: λ + Δ, the regularisation. noise_epsilon: ε', the noise's density is proportional to e^(-ε'|b|/2).
     """
     n, margins = len(y), w @ (x * y[:, None]).T
     noise = -(-expit(-margins) @ (x * y[:, None]) + n * strength * w)
@@ -97,12 +96,11 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> float:
-    """Probability that a stability-based histogram reports a cell with this true count.
+    """Probability that a stability-based histogram with noise Lap(2/ε) reports a cell with this true count.
 
     A cell is reported if it is not empty, and its noisy count is at least (2/ε) ln(2/δ) + shift.
     """
-    tail = laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon)
-    return tail if count > 0 else 0.0
+    return laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon) if count > 0 else 0.0
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
@@ -129,7 +127,7 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases: pure ε of the histogram rule's decisions in two cells when one example moves or changes its label.
+    """Yield cases: pure ε of a noisy majority decision in each of two cells if one example moves or changes its label.
 
     Args:
         noise: the scale, times ε, of the Laplace noise on each cell's vote; 1 in the paper.

@@ -68,7 +68,10 @@ def bounds_table(
 
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
-    """The least ε, by bisection up to ε₀, at which the closed form `sufficient_flip_prob` is at most α."""
+    """The least ε, up to ε₀, at which the closed form `sufficient_flip_prob` for (ε, δ) is at most α = `flip_prob`.
+
+    ε₀ is the ε of the noisy label alone.
+    """
     return bisect(
         lambda epsilon: sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob,
         0.0,
@@ -78,7 +81,7 @@ def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: floa
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
-    """μ = (1-2α) √(θ / ((1+θ) n α(1-α))) of the Gaussian mechanism that the exchange approaches for large n."""
+    """The μ-GDP that the exchange approaches for large n: μ = (1-2α) √(θ / ((1+θ) n α(1-α)))."""
     variance = cluster_size * flip_prob * (1.0 - flip_prob) * (1.0 + sampling_rate) / sampling_rate
     return (1.0 - 2.0 * flip_prob) / math.sqrt(variance)
 
@@ -101,8 +104,7 @@ def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float
 
     The number of noisy ones is X or X + 1 with X ~ Bin(n-1, α). The larger ε of both directions is taken.
     """
-    log_tail = math.log(delta) - 20.0
-    others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(log_tail).probabilities
+    others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(math.log(delta) - 20.0).probabilities
     # laws of the noisy ones if the target's noisy bit is 0, and if it is 1; then if her label is 0, and if it is 1
     same, more = np.append(others, 0.0), np.insert(others, 0, 0.0)
     first, second = (1.0 - flip_prob) * same + flip_prob * more, flip_prob * same + (1.0 - flip_prob) * more

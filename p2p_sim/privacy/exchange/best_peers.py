@@ -54,7 +54,7 @@ def best_peers(
     majority: float = 0.6,
     numbers: Iterable[int] = NUMBERS,
 ) -> list[PeersChoice]:
-    """Compare numbers of peers, and mixtures of two numbers, at the same (ε, δ); the smallest error comes first.
+    """Numbers of peers, and mixtures of two numbers, each with the noise it needs for (ε, δ); the smallest error first.
 
     Args:
         cluster_size: n. sampling_rate: θ. epsilon, delta: the target against the learner.
@@ -65,9 +65,8 @@ def best_peers(
         raise ValueError(f"majority = {majority}: must be above 0.5 and at most 1")
     single, choices = tuple(numbers), []
     pairs = itertools.product(itertools.combinations(single, 2), PARTS)
-    mixtures = [{few: part, many: 1.0 - part} for (few, many), part in pairs]
-    candidates: list[Peers] = [*single, *mixtures]
-    for peers in candidates:
+    mixtures: list[Peers] = [{few: part, many: 1.0 - part} for (few, many), part in pairs]
+    for peers in [*single, *mixtures]:
         alpha = calibrate_majority(
             [cluster_size], sampling_rate=sampling_rate, peers=peers, epsilon=epsilon, delta=delta
         )
@@ -78,10 +77,10 @@ def best_peers(
 
 
 def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, majority: float) -> float:
-    """Probability that most submissions of a cluster are not its commoner label; a tie counts one half.
+    """Probability that most submissions of a cluster of n = `size` users are not its commoner label; a tie counts half.
 
-    Let N of the n = `size` noisy labels be ones. Each of Bin(n, θ) submissions is a one with probability g(N/n), which
-    `kernel` gives. majority: the share of users who hold the commoner label.
+    flip_prob: α. sampling_rate: θ, with which each user submits. majority: share of users with the commoner label.
+    kernel: gives the probability that a submission is a 1, by the number of noisy labels that are 1.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     least, most = (int(scipy.stats.binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))
@@ -95,9 +94,9 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
 
 
 def noisy_ones(size: int, flip_prob: float, majority: float) -> NDArray[np.float64]:
-    """The law (n+1,) of the number of ones among a cluster's n noisy labels, if a share `majority` hold label 1.
+    """The law (n+1,) of the number of ones among a cluster's n = `size` noisy labels.
 
-    With m users of label 1 the number is Bin(m, 1-α) + Bin(n-m, α).
+    m = round(majority · n) users hold label 1, so that this number is Bin(m, 1-α) + Bin(n-m, α), α = `flip_prob`.
     """
     ones = round(majority * size)
     return np.convolve(

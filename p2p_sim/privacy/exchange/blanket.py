@@ -44,9 +44,7 @@ Blocks = tuple[tuple[int, float], ...]
 
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
-    """The law of V, the number of users whose label is submitted, on few values: larger values of V get more weight.
-
-    Whatever grows with V has at least as large a mean under the result as under the true law.
+    """Pairs (v, probability): a law on few values, stochastically above V, how many users have their label submitted.
 
     Args:
         users: how many users' labels V is about; at most `sources`.
@@ -69,15 +67,14 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
     between = np.linspace(low, high, min(blocks, high - low + 1)).round().astype(int).tolist()
     tops = [*dict.fromkeys([*between, users])]
     # a block gets Pr[V > the previous top] - Pr[V > its own top], with bounds of these tails made non-increasing
-    above = np.array([1.0, *(tail(top + 1) for top in tops[:-1]), 0.0])
-    above = np.minimum.accumulate(above)
+    above = np.minimum.accumulate([1.0, *(tail(top + 1) for top in tops[:-1]), 0.0])
     weights = above[:-1] - above[1:] + 2.0 * UNIT * above[:-1]
     return tuple((int(top), float(weight)) for top, weight in zip(tops, weights, strict=True) if weight > 0.0)
 
 
 @lru_cache(maxsize=16)
 def _upper_tails(users: int, rate: float, trials: int) -> Floats:
-    """Pr[V >= v] for v = 0..users + 1, rounded up: V is how many of these users have their label submitted.
+    """Pr[V >= v] for v = 0..users + 1, rounded up, where V is how many of the users have their label submitted.
 
     The law is computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user. All
     terms are positive, and each step is off by less than 6u; the sums of the tails add (n+1)u. Underflow adds at
@@ -96,11 +93,10 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 
 
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
-    """Upper bound of Pr[V >= v]: V is how many of `users` users have their label submitted.
+    """Upper bound of Pr[V >= v], where V is how many of `users` users have their label submitted.
 
-    It is the smaller of two: the probability of at least v submissions, and Chernoff's bound.
-
-    trials: how many users may submit. rate: probability that one does. hit: that she submits a given user's label.
+    hit: probability that a given one of the `trials` submitters submits a given user's label. rate: that she submits
+    any label. V is at most the number of submissions; the other bound is Chernoff's.
     The events that different users' labels are submitted are negatively associated (Dubhashi and Ranjan 1998). So
     E e^(sV) <= (1 - q + q e^s)^users for s >= 0, where q is the probability of one such event: any s gives a bound.
     """
@@ -148,8 +144,8 @@ class Blanket:
         """The upper bound of δ(ε).
 
         Args:
-            visited: the law of the number V of visited users; None: V = n.
-            blocks: fewest and most blocks into which the number of blanket messages is cut.
+            visited: the law of V, how many users' messages are submitted, as (V, probability); None: V = n.
+            blocks: fewest and most blocks into which the number of blanket messages is cut; with more it is sharper.
         """
         keep, lose, rest = self.keep, self.lose, self.rest
         if keep <= 0.0:
@@ -190,10 +186,9 @@ class _Walk:
 
 @lru_cache(maxsize=8)
 def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
-    """The terms of the sum that bounds δ, for all ε at once, over V, b and s (see the module).
+    """The terms of the sum over V, b and s: how many messages are submitted, belong to the blanket, and are evidence.
 
-    users: n. share: γ, the probability of a blanket message. kinds: k, of messages. visited: the law of V, the number
-    of users whose label is submitted. blocks: fewest and most blocks into which the values of b are cut.
+    users: n. share: γ. kinds: k. visited: the law of V. blocks: as in `Blanket.delta`.
 
     Let the messages of b of the other V - 1 visited users belong to the blanket. With c = (n - V)(e^ε-1)γ/k, the charge
     for users who are not visited, the sum over b is E [ mean of b+1 worths - c/(b+1) ]_+ . The mean falls with b (in
@@ -228,9 +223,15 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
             parts.append(np.stack([s, *columns, scale * binomial_pmf(low, high, total, 2.0 / kinds)]))
             steps = max(steps, s.size + mass.size)
     terms = np.concatenate(parts, axis=1) if parts else np.zeros((4, 0))
-    slack = 1.0 + 1e-10 + 4.0 * VALUE_ERROR * (steps + 1) + terms.shape[1] * 2.0**-52
-    tiny = 4.0 * kinds * math.exp(LOG_TAIL)
-    return _Walk(terms[0], terms[1], terms[2], terms[3], slack=slack, lost=lost, tiny=tiny)
+    return _Walk(
+        terms[0],
+        terms[1],
+        terms[2],
+        terms[3],
+        slack=1.0 + 1e-10 + 4.0 * VALUE_ERROR * (steps + 1) + terms.shape[1] * 2.0**-52,
+        lost=lost,
+        tiny=4.0 * kinds * math.exp(LOG_TAIL),
+    )
 
 
 def _at_least(x: Floats, coins: Floats) -> Floats:

@@ -83,10 +83,10 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
 def calibrate_each(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> dict[int, float]:
-    """The smallest certified α of three digits for each distinct cluster size: larger clusters need less noise.
+    """By distinct cluster size, the smallest certified α of three digits: larger clusters need less noise.
 
     Args:
-        sizes: of the clusters. num_classes: K. sampling_rate: θ. epsilon, delta: the target against the learner.
+        sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ. epsilon, delta: the learner's target.
     """
     return {
         size: calibrate_flip_prob([size], num_classes, sampling_rate, epsilon, delta)
@@ -129,13 +129,13 @@ def best_sampling_rate(
 def smallest_of_three_digits(certified: Callable[[float], bool], low: float, high: float) -> float:
     """The smallest value of three digits in (low, high] that is certified; `high` itself if no smaller one is.
 
-    Found by bisection on a logarithmic scale from max(low, 1e-6): `certified` must stay true as values grow.
+    It is found by bisection above max(low, 1e-6), so that `certified` must stay true as values grow.
     """
     return _of_three_digits(lambda value: not certified(value), max(low, 1e-6), high).below
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """Two neighbouring values of three digits between which `goes_up` changes: true at `above`, false at `below`.
+    """Two neighbouring values of three digits, or ends: `goes_up` is true at `above`, the smaller, false at `below`.
 
     goes_up: whether the search goes on above a value; taken to be true at `low` and false at `high` without a call.
     """

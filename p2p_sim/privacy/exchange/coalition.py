@@ -28,13 +28,13 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
     members fetched; for the upper bound the noisy bits of c others, and which submissions carry these, are revealed.
 
     Args:
-        cluster_size: n. flip_prob: α. sampling_rate: θ. members: c.
+        cluster_size: n. flip_prob: α. sampling_rate: θ. members: c. epsilon: ε.
     """
     if enumerable(cluster_size, members):
         return _enumerated(cluster_size, flip_prob, sampling_rate, members, epsilon)
     forgotten, revealed = bracketing_exchanges(cluster_size, flip_prob, sampling_rate, members)
-    lower = forgotten.attained_delta(epsilon)
-    return Bracket(lower, revealed.delta(epsilon).upper if revealed is not None else 1.0)
+    upper = 1.0 if revealed is None else revealed.delta(epsilon).upper
+    return Bracket(forgotten.attained_delta(epsilon), upper)
 
 
 def enumerable(cluster_size: int, members: int) -> bool:
@@ -56,7 +56,7 @@ class CoalitionExchanges(NamedTuple):
 def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> CoalitionExchanges:
     """The exchanges whose δ are bounds for c `members` of a large cluster, if no member asked the target.
 
-    flip_prob: α. sampling_rate: θ, rounded down for the lower bound and up for the upper one.
+    cluster_size: n. flip_prob: α. sampling_rate: θ, rounded down for the lower bound and up for the upper one.
     """
     sources, remaining = cluster_size - members, cluster_size - 2 * members
     forgotten = ClusterExchange(sources, flip_prob, sources, share_of(sampling_rate, sources, cluster_size, up=False))
@@ -80,13 +80,9 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
 
 def known_law(others: int, cluster_size: int, members: int) -> Floats:
-    """Pr[K = k] for k = 0..min(members, others): K is how many non-members the coalition asked, the target aside.
+    """Pr[K = k] for k = 0..min(c, others): c `members` asked K different non-members, given that none asked the target.
 
-    It is given that no member asked the target: each asked one random user of all others in the cluster, perhaps
-    herself. A user whom two members asked counts once.
-
-    Args:
-        others: how many non-members there are besides the target. cluster_size: users. members: of the coalition.
+    others: how many non-members there are besides the target. Each member asks one user, perhaps a member.
     """
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))
@@ -100,7 +96,7 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
 
 
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
-    """Bounds of δ(ε) that differ by rounding alone, from all data sets and all that the members can know.
+    """The result of `coalition_delta` up to rounding, from all data sets and all that the members can know.
 
     A weight is a product of an entry of `known_law` (4u a member), a ratio of whole numbers and two binomial
     probabilities on at most 5 values each. Up to 75 weights are summed: 2e-13 is more than their relative error.
@@ -108,8 +104,7 @@ def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float
     n, alpha, theta: cluster size, flip probability, sampling rate.
     """
     sources, others = n - members, n - members - 1
-    rates = (share_of(theta, sources, n, up=up) for up in (False, True))
-    submissions = SubmissionCounts.between(sources, *rates)
+    submissions = SubmissionCounts.between(sources, *(share_of(theta, sources, n, up=up) for up in (False, True)))
     coefficients = hockey_stick_coefficients(alpha, epsilon)
     if coefficients.keep == 0.0:
         return Bracket(0.0, 0.0)
@@ -134,9 +129,9 @@ class Knowledge(NamedTuple):
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
-    """All that c members may learn of the other users by asking, with probabilities, if no member asked the target.
+    """All that c `members` may learn of the other users by asking, with probabilities, if no member asked the target.
 
-    ones: how many of the n-c-1 users who are neither members nor the target hold label 1.
+    n: cluster size. alpha: α. ones: how many of the n-c-1 users who are neither members nor the target hold label 1.
     """
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
@@ -144,8 +139,7 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
     for fetched, chance in enumerate(known_law(others, n, members)):
         for label_ones in range(max(0, fetched - (others - ones)), min(fetched, ones) + 1):
             label_zeros = fetched - label_ones
-            ways = math.comb(ones, label_ones) * math.comb(others - ones, label_zeros)
-            drawn = ways / math.comb(others, fetched)
+            drawn = math.comb(ones, label_ones) * math.comb(others - ones, label_zeros) / math.comb(others, fetched)
             unflipped = binomial_pmf(0, label_ones, label_ones, alpha)[::-1]
             bits = np.convolve(unflipped, binomial_pmf(0, label_zeros, label_zeros, alpha))
             for known_ones, probability in enumerate(bits):

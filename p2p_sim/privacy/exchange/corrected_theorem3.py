@@ -37,7 +37,9 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
     if cluster_size < 4 or epsilon > 30.0 or epsilon < 1e-4 * sampling_rate:
         return local
     target = _Target(cluster_size, sampling_rate, epsilon, math.log(1.0 / delta))
-    return min((a for a in target.candidates() if a < local and target.met(a)), default=local)
+    # one direction of δ is proved by (U0) and (U1), the other by (D0) and (D1) or by (S)
+    tried = (a for a in target.candidates() if a < local and target.upwards(a))
+    return min((a for a in tried if target.downwards(a) or target.starved(a)), default=local)
 
 
 class _Target:
@@ -54,7 +56,7 @@ class _Target:
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """Two flip probabilities to try, ascending: α_U, which solves (U0), and the larger of it and α_D for (D0).
+        """Two flip probabilities to try, ascending: where (U0) of `docs/theorem.md` is solved, and where (D0) is, too.
 
         An entry is infinite if there is no solution.
         """
@@ -63,10 +65,6 @@ class _Target:
         a = (1.0 - 1.0 / n) * shrink * gamma + self.eta_down
         down = _smaller_root(a, shrink * gamma, (self.log_inverse_delta + self.epsilon) / n)
         return [up * shrink, max(up * shrink, down)]
-
-    def met(self, alpha: float) -> bool:
-        """Whether all conditions of the theorem hold at α: then (ε, δ) is proved."""
-        return self.upwards(alpha) and (self.downwards(alpha) or self.starved(alpha))
 
     def upwards(self, alpha: float) -> bool:
         """Whether conditions (U0) and (U1) of `docs/theorem.md` hold at α: they prove one direction of δ."""
@@ -100,10 +98,7 @@ class _Target:
         return x > 1.0 or (x > self.theta and n * (x * math.log(x / self.theta) - x + self.theta) >= need)
 
     def _sampled(self, ones: float) -> float:
-        """J(1 - J/n)Γ at J = `ones` expected noisy ones of n users: what sampling adds to the exponent of the proof.
-
-        Γ is that of `sufficient_flip_prob`.
-        """
+        """J(1 - J/n)Γ, what sampling contributes to -ln δ if J = `ones` of the n noisy labels are expected to be 1."""
         return ones * (1.0 - ones / self.n) * self.gamma
 
 

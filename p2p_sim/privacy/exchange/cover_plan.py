@@ -52,10 +52,11 @@ class CoverPlan:
     needed: float
 
     def blocks(self, first: int, trust: float) -> list[CoverBlock]:
-        """One or two blocks that cover the same data sets, the quicker first; the caller tries them in this order.
+        """One or two blocks of data sets to certify next, the quicker first; a second one is for the same data sets.
 
         Args:
-            first: smallest m that is not certified yet. trust: share of the `revealable` bits that is revealed.
+            first: smallest m (others who hold label 1) that is not certified yet.
+            trust: share in (0, 1] of the bits that may be revealed by the estimate `revealable`.
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
         # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target. With a
@@ -82,10 +83,7 @@ class CoverPlan:
         return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
 
     def most_looks(self, half: int) -> int:
-        """How many evaluations may be made before the first attempt to certify all data sets is given up.
-
-        It is twice `_LOOKS`, or 0 if at least `_LOOKS` are expected to be needed for all data sets up to m = `half`.
-        """
+        """Limit of evaluations of δ for the data sets m = 1 to `half`: 2 `_LOOKS`, or 0 if `_LOOKS` are expected."""
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
             ones += 1 + max(0, int(0.7 * self.revealable(ones)))
@@ -93,11 +91,9 @@ class CoverPlan:
         return 2 * _LOOKS if expected < _LOOKS else 0
 
     def revealable(self, ones: int) -> float:
-        """Estimate of how many noisy bits may be revealed before δ of a data set reaches the target δ.
+        """About how many noisy bits may be revealed if `ones` others hold label 1, before δ reaches the target.
 
-        δ is about as large where V, S times the sum of `Sources.variances`, is `needed`; revealing bits lowers V.
-
-        ones: m, how many other users hold label 1.
+        By the Gaussian limit (see the module): each bit lowers V, and `needed` is the V at which δ is the target.
         """
         exchange = self.exchange
         if not 0.0 < self.needed < 1e150:

@@ -72,12 +72,10 @@ class Sources:
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
     def variances(self, ones: int) -> Variances:
-        """Two variances of the noise on the share of noisy ones: of the draws of t of S labels, and of the flips.
+        """Variance per source that hides the target if m = `ones` others hold label 1: an estimate, to guide searches.
 
-        They are p(1-p) S/t and α(1-α), p = α + (1-2α) m/S the expected share if m = `ones` other users hold label 1, t
-        the expected number of submissions. They only guide searches.
-
-        In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of both values.
+        The values are p(1-p) S/t and α(1-α), with S sources, t expected submissions and p = α + (1-2α) m/S. In the
+        Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times their sum.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
@@ -99,10 +97,9 @@ class DeltaEvaluator:
     change: float = NARROW
 
     def views(self, ones: Sequence[int]) -> Views:
-        """The probabilities of all that the learner may see, in the data sets where m others hold label 1, m in `ones`.
+        """Laws of what the learner may see in data sets with m others of label 1, for each m in `ones`; for `bounds`.
 
-        If δ is summed from tables (`direct`), the result has a column for each m; else only the first m counts. Pass
-        the result to `bounds`, for as many ε as are wanted.
+        If δ is summed from tables (`direct`), the result has a column for each m; else it is for the first m alone.
         """
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
         return compute(self, tuple(ones))
@@ -136,7 +133,9 @@ class DeltaEvaluator:
         )
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ(ε), each of shape (data sets, 2 directions); one array for each entry of `ends`.
+        """Bounds of δ(ε), one array (data sets, 2 directions) for each entry of `ends`.
+
+        Direction 0 is evidence that the target's label is 0, direction 1 that it is 1.
 
         Args:
             views: the result of the method `views`. ends: which bounds, in order: False is the lower, True the upper.
@@ -145,13 +144,11 @@ class DeltaEvaluator:
         if coefficients.keep == 0.0:
             return [np.zeros((1, 2)) for _ in ends]
         bounds = views.deltas(coefficients, ends)
-        if True in ends:
-            # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone: joint convexity, given
-            # whether it is submitted (this is independent of labels; if it is not, nothing is learnt)
-            direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
-            cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
-            bounds = [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
-        return bounds
+        # δ is at most Pr[the target's label is submitted] times δ of her noisy label alone: joint convexity, given
+        # whether it is submitted (this is independent of labels; if it is not, nothing is learnt)
+        direct = outward(0.0, coefficients.keep * (1.0 + coefficients.relative_error)).upper
+        cap = self.setting.exposed.upper * direct * (1.0 + 2.0**-50) + SUBNORMAL
+        return [np.minimum(bound, cap) if upper else bound for bound, upper in zip(bounds, ends, strict=True)]
 
     def deltas(self, views: Views, epsilon: float) -> Bracket:
         """Bounds of the largest δ(ε) over the data sets of `views` and both directions."""
@@ -207,10 +204,11 @@ class DeltaEvaluator:
     def _cross_tails(
         self, largest: Callable[..., float], delta: float, ones: Sequence[int], *, low: float, high: float
     ) -> Crossing:
-        """The result of `cross` for tails, where an evaluation is expensive: a rough curve narrows [low, high] first.
+        """The result of `cross` if δ is a difference of tails, which is slow: a rough curve narrows [low, high] first.
 
         Args:
-            largest: the bound of δ that is followed, as a function of ε and, optionally, of the views.
+            largest: the bound of δ that is followed, as a function of ε and, optionally, of other views than the exact.
+            ones: m of the data set comes first. low: smallest ε that is looked at. high: an ε at which δ is 0.
         """
         if largest(low) <= delta:
             return Crossing(low, low)
@@ -227,9 +225,7 @@ class DeltaEvaluator:
 
 
 def _views(evaluator: DeltaEvaluator, ones: tuple[int, ...]) -> Views:
-    """The probabilities of what the learner may see where m others hold label 1: tables for all m of `ones`, if the
-    evaluator sums directly, else tails for the first m alone.
-    """
+    """The result of `DeltaEvaluator.views` for m in `ones`, computed anew."""
     worlds = [evaluator.setting.world(m) for m in ones]
     if evaluator.direct:
         return DirectViews.of(worlds, evaluator.submissions, sparse=True)
@@ -241,15 +237,16 @@ _single_views = lru_cache(maxsize=16)(_views)
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """ln of a rough δ, rounded down to a multiple of 8: terms far below this δ may then be left out of sums.
+    """ln of a rough δ, rounded down to a multiple of 8, or to -690 if lower; sums may then be truncated for it.
+
+    If no positive δ is found, the result is -1152.
 
     Args:
         attained: a function of ln δ': a lower bound of δ from sums that are truncated for δ'.
     """
     guess = -36.0
-    for _ in range(6):
+    while True:
         value = attained(guess)
         if value > math.exp(guess - 4.0) or guess < -600.0:
             return max(8.0 * math.floor(math.log(value) / 8.0), -690.0) if value > 0 else guess
         guess = 2.0 * guess
-    return guess

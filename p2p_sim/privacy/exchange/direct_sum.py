@@ -85,12 +85,11 @@ class OtherUsers:
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """The law of X, how many noisy labels of all sources but the target are 1.
+        """The law of X, the noisy ones among all sources but the target, near its mean, at multiples of `step` only.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Values far from the mean are left out; their probability
-        is at most 6 exp(log_tail). Flips among the ones are counted, since 1-α would be rounded.
-
-        step: the law is given at multiples of `step` alone; 1: at all values.
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). The entries are Pr[X = x], not scaled by `step`. Values
+        too far from the mean are left out, with a probability of at most 6 exp(log_tail); -inf leaves out none. Flips
+        among the ones are counted, since 1-α would be rounded.
 
         The relative error of K binomial probabilities is here less than (K+1) `VALUE_ERROR`: products at k and k' share
         all roundings but those between, 6u|k-k'|. Normalising divides the value at k by the sum over all k', and
@@ -155,7 +154,7 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
     With it the probability of any event is off by at most exp(log_tail - 16).
 
     Args:
-        world: the users besides the target. submissions: the largest t.
+        world: the users besides the target. submissions: the largest number t of submissions.
         log_tail: ln of the probability that truncations may leave out; -inf gives a step of 1.
     """
     requests = 1 if world.kernel is None else world.kernel.requests
@@ -164,8 +163,6 @@ def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
     # |φ(2π/h)| <= exp(-decay sin²(π/h)), decay = 2 N q α (1-α), q the probability that a user is not fetched
     fetched_not = math.exp(submissions * requests * math.log1p(-1.0 / world.sources))
     decay = 2.0 * (world.zeros + world.ones) * fetched_not * world.flip_prob * (1.0 - world.flip_prob)
-    if decay <= 0.0:
-        return Spacing(1, 0.0)
     # solve ln h - decay sin²(π/h) = log_tail - 16 for h: at first without ln h, then with ln of the previous h
     larger = math.pi * math.sqrt(decay / (_BELOW - log_tail))
     for _ in range(3):
@@ -226,8 +223,7 @@ class DirectViews:
         index, a, b = (np.concatenate(columns) for columns in zip(*tables, strict=True))
         # K, and J as it is charged; an error of a kernel's values enters each step of a product
         most = int(np.bincount(index).max())
-        sums = max(law.tiny for law in laws) + 2
-        kernel = worlds[0].kernel
+        sums, kernel = max(law.tiny for law in laws) + 2, worlds[0].kernel
         kernel_error = 0.0 if kernel is None else 4.0 * (most + 1) * kernel.error
         return DirectViews(
             a,
@@ -243,12 +239,10 @@ class DirectViews:
     def deltas(
         self, coefficients: Coefficients, ends: Sequence[bool] = (False, True), starts: Ints | None = None
     ) -> list[Floats]:
-        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), in both directions.
-
-        p and q are a view's probabilities if the target's noisy bit is 0 and 1, or the reverse.
+        """Bounds of δ(ε), the sum over views of max(0, keep·p - lose·q), for (p, q) = (a, b) and (b, a).
 
         Args:
-            coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
+            coefficients: keep and lose of `hockey_stick_coefficients` at ε, both positive.
             ends: which bounds: False for the lower one, True for the upper one.
             starts: (G,) first rows of groups that are summed separately, with weight one; the first entry is 0. None:
                 all rows are one sum, with their weights.
@@ -273,8 +267,8 @@ class DirectViews:
             # counts once, as the exact probabilities of the t, at most the upper weights, sum to 1
             error, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
             off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
-            lost = self.lost if upper else 0.0
-            bounds.append(np.stack(directions, axis=-1) * (1.0 + up * error) + up * off + lost)
+            widened = np.stack(directions, axis=-1) * (1.0 + up * error) + up * off
+            bounds.append(widened + self.lost if upper else widened)
         return bounds
 
 
@@ -300,10 +294,11 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
 def _tables(
     world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[TableRows]:
-    """Yield tables A and B for groups of the t in `counts`: a row for each k and each t of the group, sorted by k.
+    """Yield the laws of k ones among t submissions for groups of the t in `counts`: a row for each k and t of a group.
 
-    A row of A is Σ_j Bin(k; t, j/S) Pr[X = j], with the world's kernel in place of j/S if it has one; B has j + 1 in
-    place of j. k runs over all values that matter for any t of the group; above t the probability is 0.
+    Table A is for the target's noisy bit 0, B for 1; rows are sorted by k. A row of A is Σ_j Bin(k; t, j/S) Pr[X = j],
+    with the world's kernel in place of j/S if it has one; B has j + 1 in place of j. k runs over all values that matter
+    for any t of the group; above t the probability is 0.
 
     laws: the law of X for each data set, at multiples of `step`. world: gives S and the kernel of all data sets.
     """
@@ -341,9 +336,8 @@ def _tables(
         # times Pr[X = j], divided by the sums (1 where the products are already divided)
         a, b = np.empty((2, len(kernel), size, weights.shape[1]))
         for t in range(size):
-            columns, divisors = kernel[:, t], sums[t]
-            np.matmul(columns[:, : len(at)], weights / divisors[: len(at)], out=a[:, t])
-            np.matmul(columns[:, -len(at) :], weights / divisors[-len(at) :], out=b[:, t])
+            np.matmul(kernel[:, t, : len(at)], weights / sums[t, : len(at)], out=a[:, t])
+            np.matmul(kernel[:, t, -len(at) :], weights / sums[t, -len(at) :], out=b[:, t])
         index = np.tile(np.arange(start, start + size), len(kernel))
         yield TableRows(index, a.reshape(-1, weights.shape[1]), b.reshape(-1, weights.shape[1]))
         start += size

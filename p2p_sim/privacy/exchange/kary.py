@@ -63,8 +63,7 @@ class KaryExchange(Accountant):
         check_range("cluster_size", self.cluster_size, 2, LARGEST_CLUSTER, whole=True)
         check_range("sampling_rate", self.sampling_rate, LEAST, 1.0)
         local_epsilon(self.flip_prob, self.num_classes)  # checks K
-        largest = (self.num_classes - 1) / self.num_classes
-        check_range("flip_prob", self.flip_prob, LEAST, largest, or_zero=True)
+        check_range("flip_prob", self.flip_prob, LEAST, (self.num_classes - 1) / self.num_classes, or_zero=True)
 
     @property
     def enumerable(self) -> bool:
@@ -153,7 +152,7 @@ class KaryExchange(Accountant):
         return some(self.sampling_rate / self.cluster_size, self.cluster_size) * (1.0 + 2.0**-47)
 
     def shuffled_delta(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) for any number of submissions: δ(ε) of all n noisy labels, shuffled."""
+        """Upper bound of δ(ε) for any number of submissions: a bound of δ(ε) of all n noisy labels, shuffled."""
         return self._walk(epsilon).delta()
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
@@ -166,7 +165,7 @@ class KaryExchange(Accountant):
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """A part of the sum `_blanket(epsilon)`: over the likeliest numbers V of users whose label is submitted."""
+        """A lower bound of `_blanket(epsilon)`: its sum over the likeliest blocks of V alone, which is quicker."""
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
@@ -178,19 +177,20 @@ class KaryExchange(Accountant):
         return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
 
     def _walk(self, epsilon: float) -> Blanket:
-        """The bound of `blanket` for this exchange at ε; γ, the probability of a uniform label, is rounded down."""
+        """The bound of `blanket` for this exchange at ε, whose method `delta` gives δ(ε).
+
+        The probability of a uniform noisy label is rounded down.
+        """
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
         growth = math.expm1(min(epsilon, LARGEST_EPSILON))
-        share = min(share_of(alpha, k, k - 1, up=False), 1.0)
-        rest = growth * (alpha / (k - 1))
         return Blanket(
             self.cluster_size,
-            share,
-            k,
+            share=min(share_of(alpha, k, k - 1, up=False), 1.0),
+            kinds=k,
             keep=keep * (1.0 + relative_error),
             lose=lose,
-            rest=rest,
+            rest=growth * (alpha / (k - 1)),
             growth=growth * (1.0 - 2.0**-50),
         )
 
@@ -211,7 +211,7 @@ class ShuffledLabels(KaryExchange):
     _exposure = 1.0  # somebody may submit the target's label with any probability
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε), whatever `values` and `blocks` are: δ(ε) of all noisy labels, shuffled."""
+        """Upper bound of δ(ε) by `shuffled_delta`, whatever `values` and `blocks` are."""
         return self.shuffled_delta(epsilon)
 
     def _least(self, epsilon: float) -> float:

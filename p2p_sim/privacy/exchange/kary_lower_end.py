@@ -64,11 +64,11 @@ class Statistic:
 
 @lru_cache(maxsize=64)
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
-    """The laws of statistics of the submissions, each of which gives a lower bound of δ in a cluster of `users`.
+    """The laws of statistics of the submissions of a cluster, each of which gives lower bounds of δ.
 
-    Each is w k - w' k' for a pair (w, w') in `WEIGHTS`: k and k' count the submissions of the target's two classes.
-
-    Statistics that take too long are left out; the list is empty for two classes.
+    In a data set where all others hold a third class, k submissions are the target's label and k' are the label that
+    hers is compared with. The statistics are k - k', k and k'; those that take too long are left out, and all of them
+    for two classes.
     """
     if num_classes < 3:
         return []
@@ -77,9 +77,9 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
-    """The law of up·k - down·k' under either label of the target; None if it takes too long.
+    """The law of d = up·k - down·k', where k submissions are x and k' are x'; None if it takes too long.
 
-    k and k' are the numbers of submissions of the two classes x and x' that the target may have.
+    x and x' are the target's label and another one. flip_prob: α. rate: θ.
     """
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
@@ -133,17 +133,15 @@ class CountPairs(NamedTuple):
 
 
 def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
-    """The law of (N, N'), how many other users' noisy labels are x, and how many are x'.
+    """The joint law of how many of the others' noisy labels are x (N) and x' (N'), each with probability `flipped`.
 
-    Each of the `others` has noisy label x with probability `flipped`, and x' with the same probability.
-
-    The count of a class whose weight (`up` for x, `down` for x') is 0 is set to 0.
+    N counts as 0 if `up` is 0, and N' if `down` is 0.
     """
     if not (up and down):
         low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)
         alone = np.arange(low, high + 1.0)
-        pair = (alone, np.zeros(alone.size)) if up else (np.zeros(alone.size), alone)
-        return CountPairs(np.array(pair), binomial_pmf(low, high, others, flipped), 2.0 * math.exp(LOG_TAIL))
+        counts = np.array([alone * bool(up), alone * bool(down)])
+        return CountPairs(counts, binomial_pmf(low, high, others, flipped), 2.0 * math.exp(LOG_TAIL))
     # s noisy labels are x or x', each of them x with probability 1/2
     both = 2.0 * flipped
     low, high = bernstein_window(others * both, others * both * (1.0 - both), others, LOG_TAIL)

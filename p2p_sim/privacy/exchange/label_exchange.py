@@ -132,7 +132,7 @@ class LabelExchange(OneCluster):
         return "exact, over all data sets" if self.setting.searched_in_full else "certified over all data sets"
 
     def privacy_loss_pmfs(self, ones: int) -> ViewLaws:
-        """The laws of what the learner sees under either label of the target, in one data set.
+        """The laws of what the learner sees under either label of the target, in one data set, view by view.
 
         The two tables determine δ(ε) of this data set. The library dp-accounting takes the logarithms of the
         probabilities. Its default `symmetric=True` looks at one direction only, and both directions matter here.
@@ -140,12 +140,11 @@ class LabelExchange(OneCluster):
         Args:
             ones: m, how many of the other n-1 users hold label 1.
         """
-        n, alpha = self.cluster_size, self.flip_prob
+        n, alpha, trials = self.cluster_size, self.flip_prob, self.rounds * self.cluster_size
         if not 0 <= ones <= n - 1:
             raise ValueError(f"ones = {ones}: must lie in 0..{n - 1}, the other users")
-        if n * self.rounds > LARGEST_TABLE:
+        if trials > LARGEST_TABLE:
             raise ValueError(f"cluster_size = {n}: the view is tabulated up to {LARGEST_TABLE} submissions")
-        trials = self.rounds * n
         mass = binomial_pmf(0, trials, trials, self.sampling_rate)
         laws = ViewLaws({}, {})
         for t, (a, b) in enumerate(likelihoods([self.setting.world(ones)], range(trials + 1))):
@@ -155,11 +154,11 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """Two laws of what the learner sees where all others hold label 0: with the target's label 0, and with 1.
+        """The learner's laws for the target's label 0 and 1 if all others hold label 0: lower bounds of compositions.
 
-        They give lower bounds of ε of compositions. A view is a pair (t submissions, ones among them). Neighbouring
+        A view is (t submissions, ones among them). None above `LARGEST_PAIR` submissions, and for α = 0. Neighbouring
         values of t form a block: of more submissions than the smallest t of the block the learner is assumed to see
-        only so many. None above `LARGEST_PAIR` submissions, and for α = 0.
+        only so many.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:

@@ -67,7 +67,7 @@ class DataSetBlock:
 
     @cached_property
     def views(self) -> Views:
-        """What the learner may see in the data sets `ones`, for the evaluator."""
+        """The laws of what the learner may see in the data sets m in `ones`, computed at the first use."""
         return self.evaluator.views(self.ones)
 
     def delta(self, epsilon: float) -> float:
@@ -97,9 +97,7 @@ class MajoritySources(Sources):
     @property
     def exposed(self) -> Bracket:
         """Bounds of the probability that some submission depends on the target's bit; the lower bound is 0."""
-        asks = 1.0
-        if self.sources > 1 and self.requests is not None:
-            asks = some(1.0 / self.sources, self.requests)
+        asks = 1.0 if self.requests is None else some(1.0 / self.sources, self.requests)
         return outward(0.0, some(min(1.0, self.rate * asks), self.trials) * (1.0 + 2.0**-46))
 
 
@@ -110,10 +108,10 @@ class MajorityCluster(MajoritySources):
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """Two variances of the noise on the share p of noisy ones: of the submissions' draws, and of the flips.
+        """Variance per source that hides the target if `ones` others hold label 1: an estimate, to guide searches.
 
-        They are S/t · g(1-g)/g'², with g(p) the probability that a submission is a one, and α(1-α), at the mean of p if
-        `ones` of the other users hold label 1. They only guide searches.
+        The values are D S/t and α(1-α), with S sources, t expected submissions, and D = g(1-g)/g'² of the kernel g at
+        the mean share of noisy ones.
         """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -141,8 +139,7 @@ class MajorityCluster(MajoritySources):
             if block.smallest:
                 upper = min(local, block.evaluator.cross(block.ones, delta, upper, upper=True).below)
             if not block.revealed:
-                largest = exact.worst(block.ones, upper)
-                lower = max(lower, exact.cross([largest], delta, 0.0, upper=False).above)
+                lower = max(lower, exact.cross([exact.worst(block.ones, upper)], delta, 0.0, upper=False).above)
             return block.smallest
 
         self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
@@ -165,8 +162,8 @@ class MajorityCluster(MajoritySources):
             # no smaller block can be tried: δ is raised to the δ of this block
             for epsilon, bracket in brackets.items():
                 own = block.evaluator.deltas(block.views, epsilon)
-                lower = 0.0 if block.revealed else own.lower
-                brackets[epsilon] = Bracket(max(bracket.lower, lower), max(bracket.upper, own.upper))
+                lower = bracket.lower if block.revealed else max(bracket.lower, own.lower)
+                brackets[epsilon] = Bracket(lower, max(bracket.upper, own.upper))
             return True
 
         self._cover(log_delta, holds, 1.0 / (1.0 + ROOM) ** 2)
@@ -185,7 +182,7 @@ class MajorityCluster(MajoritySources):
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     def raised(self, delta: Bracket) -> Bracket:
-        """δ with its upper bound raised in large clusters, so that fewer other data sets need an evaluation.
+        """The bracket of δ, in large clusters with its upper bound raised, so that fewer data sets need an evaluation.
 
         The bound is raised by about as much as δ falls if ε grows by `ROOM`, since ln δ is about -ε² V/2.
         """
@@ -204,20 +201,18 @@ class MajorityCluster(MajoritySources):
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The number m of others with label 1 at which δ just below ε is largest: of all m in a small cluster, of
-        `_LOOKS` values in a large one.
-        """
+        """The m (others with label 1) whose δ just below ε is largest, of all m if they are few, else of `_LOOKS` m."""
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
-        """Whether all data sets up to half are certified, block by block; False if a smallest block is not.
+        """Whether all data sets are certified, block by block; False if a block that cannot be smaller is not.
 
         Args:
             log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
-            share: the V (see the module) that blocks need, as a share of the smallest V of a data set.
+            share: the variance V that blocks need, as a share of the smallest V of a data set; a guess, for speed.
         """
         # all data sets before `first` are certified; `trust` is the part of the `revealable` bits that is tried as b
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
@@ -237,12 +232,10 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """Estimate of how many noisy bits may be revealed before the sum of the two `variances` falls to `needed`.
+        """About how many noisy bits may be revealed if `ones` others hold label 1, before δ is too large.
 
-        With p the share of ones among the S noisy labels and g(p) the probability that a submission is a one, the first
-        variance is S/t · g(1-g)/g'². Revealing b bits divides it by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)).
-
-        ones: how many other users hold label 1.
+        needed: the sum of `variances` at which δ is as large as allowed. Revealing b of S bits divides its first part
+        by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)), where g is the probability that a submission is a 1.
         """
         p = self._share(ones)
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -252,11 +245,10 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """The block of the data sets with m = `first` to `first` + `revealed` others of label 1.
+        """The block of data sets from m = `first` on for which b = `revealed` noisy bits are revealed.
 
-        None if `revealed` is too small, or if no kernel is known that dominates those of all these data sets.
-
-        log_delta: ln of the δ of interest. smallest: whether a block that fails is not followed by a smaller one.
+        None if b is below 2, if the cluster is small, or if no kernel dominates. log_delta: ln of the δ of interest.
+        smallest: whether no smaller block is tried if this one is not certified.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
@@ -264,25 +256,19 @@ class MajorityCluster(MajoritySources):
         # X among those whose bits are not revealed, over whose window the kernel must dominate
         remaining, alpha = self.sources - revealed, self.flip_prob
         log_tail = DeltaEvaluator(replace(self, sources=remaining), log_delta, _COARSE).submissions.log_tail
-        mean, variance = (
-            first * (1.0 - alpha) + (remaining - 1 - first) * alpha,
-            (remaining - 1) * alpha * (1.0 - alpha),
-        )
-        low, high = bernstein_window(mean, variance, remaining - 1, log_tail)
+        mean = first * (1.0 - alpha) + (remaining - 1 - first) * alpha
+        low, high = bernstein_window(mean, (remaining - 1) * alpha * (1.0 - alpha), remaining - 1, log_tail)
         kernel = dominating_kernel(self.kernel, self.sources, revealed=revealed, first=low, last=high + 1)
         if kernel is None:
             return None
-        sources = MajoritySources(
-            sources=remaining,
-            flip_prob=alpha,
-            trials=self.trials,
-            rate=self.rate,
-            kernel=kernel,
-            requests=self.requests,
-        )
-        evaluator = BlockEvaluator(sources, log_delta, _COARSE)
+        sources = MajoritySources(remaining, alpha, self.trials, self.rate, kernel=kernel, requests=self.requests)
         return DataSetBlock(
-            first=first, last=first + revealed, ones=(first,), evaluator=evaluator, revealed=revealed, smallest=smallest
+            first,
+            first + revealed,
+            ones=(first,),
+            evaluator=BlockEvaluator(sources, log_delta, _COARSE),
+            revealed=revealed,
+            smallest=smallest,
         )
 
     def _log_delta(self, epsilon: float) -> float:

@@ -60,7 +60,6 @@ class MajorityExchange(OneCluster):
 
     def __post_init__(self) -> None:
         check_range("cluster_size", self.cluster_size, 2, LARGEST_CLUSTER, whole=True)
-        check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
         check_range("flip_prob", self.flip_prob, LEAST, 0.5)
         check_range("sampling_rate", self.sampling_rate, LEAST, 1.0)
         check_range("rounds", self.rounds, 1, LARGEST_ROUNDS, whole=True)

@@ -109,7 +109,10 @@ class MajorityKernel(SmoothKernel):
         return (self.requests + terms + 16.0) * UNIT
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
-        """For each number `noisy` of noisy ones among the sources: g(x/S), and 1 - g(x/S) without cancellation."""
+        """For each number `noisy` of noisy ones among the sources: Pr[a submission is 1] and Pr[it is 0].
+
+        They are g(x/S) and 1 - g(x/S); the latter is computed without cancellation.
+        """
         p, q = noisy / sources, (sources - noisy) / sources
         return Shares(self.majority(p, q), self.majority(q, p))
 
@@ -122,7 +125,7 @@ class MajorityKernel(SmoothKernel):
         return total
 
     def slope(self, p: float) -> float:
-        """The derivative g'(p) = Σ w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2)."""
+        """The derivative g'(p) = Σ w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2), with w_k the probability of k peers."""
         return sum(w * k * math.comb(k - 1, k // 2) * (p * (1.0 - p)) ** (k // 2) for k, w in self.weights)
 
 
@@ -148,10 +151,10 @@ class TabulatedKernel(Kernel):
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
-    """A kernel under which δ is at least as large as it is when b noisy bits are revealed, whatever these bits are.
+    """A kernel for the bits that are not revealed, whose δ is at least the exchange's however many revealed bits are 1.
 
-    If r of the b revealed bits and x of the others are 1, a submission is a 1 with probability g((r + x)/S). The δ of
-    the result, a function of x, is at least that for every r = 0..b. None if no such kernel is found.
+    It is p̃ with p(x) = g((r + x)/S) dominated for r = 0..b: r revealed bits are 1, and x of the others. None if no p̃
+    is found.
 
     Args:
         kernel: g. sources: S. revealed: b, at least 1. first, last: smallest and largest x.

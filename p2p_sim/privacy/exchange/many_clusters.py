@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -44,15 +43,24 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
     if sources > _LARGEST or flip_prob == 0.0 or {s.flip_prob for s in settings} != {flip_prob}:
         return None
-    laws = _submission_laws(settings, sources)
-    if laws is None:
+    # the law of t from `sources` sources in each cluster, with all other bits revealed, rounded up
+    laws = [
+        SubmissionCounts.of(
+            s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
+        )
+        for s in settings
+    ]
+    most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
+    if most > _MOST:
         return None
-    most = laws.weights.shape[1] - 1
+    weights, lost = np.zeros((len(laws), most + 1)), np.array([law.lost for law in laws])
+    for row, law in zip(weights, laws, strict=True):
+        row[list(law.counts)] = law.upper
 
     def largest(epsilon: float) -> float:
         """Upper bound of the largest Σ_t Pr[t] δ_t(ε) over the clusters."""
-        sums = laws.weights @ deltas_by_count(sources, flip_prob, most, epsilon)
-        return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + laws.lost).max())).upper
+        sums = weights @ deltas_by_count(sources, flip_prob, most, epsilon)
+        return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
 
     return [largest(epsilon) if epsilon < local_epsilon(flip_prob) else 0.0 for epsilon in epsilons]
 
@@ -79,41 +87,11 @@ def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float)
     return True
 
 
-class SubmissionLaws(NamedTuple):
-    """Laws of the number t of submissions from the S sources, one law for each cluster.
-
-    weights: (clusters, most + 1) Pr[t] for t = 0..most. lost: (clusters,) probability left out. Both are rounded up.
-    """
-
-    weights: Floats
-    lost: Floats
-
-
-def _submission_laws(settings: Sequence[ClusterExchange], sources: int) -> SubmissionLaws | None:
-    """For each cluster the law of the number of submissions that carry the bits of `sources` users.
-
-    All other users' bits are taken to be revealed. None if there may be more than `_MOST` such submissions.
-    """
-    laws = [
-        SubmissionCounts.of(
-            s.trials, share_of(s.rate, sources, s.sources, up=True), sources, log_tail=_TAIL, log_delta=_TAIL
-        )
-        for s in settings
-    ]
-    most = _STEP * math.ceil(max(law.counts[-1] for law in laws) / _STEP)
-    if most > _MOST:
-        return None
-    weights = np.zeros((len(laws), most + 1))
-    for row, law in zip(weights, laws, strict=True):
-        row[list(law.counts)] = law.upper
-    return SubmissionLaws(weights, np.array([law.lost for law in laws]))
-
-
 @lru_cache(maxsize=4096)
 def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
-    """Upper bounds (most + 1,) of δ(ε) given that there are t = 0..most submissions, over all data sets.
+    """Upper bounds (most + 1,) of δ(ε) given t = 0..most submissions, over all data sets and both directions.
 
-    sources: users whose noisy bits can be submitted.
+    sources: users whose noisy bits submissions may carry. flip_prob: α.
     """
     views = _views(sources, flip_prob, most)
     starts = np.searchsorted(views.lower, np.arange(most))

@@ -143,7 +143,7 @@ class TimedLearner(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """Conditions, in words, under which the bounds hold."""
+        """The conditions under which the bounds hold, in words."""
         return (TIMES_FREE, *LEARNER_CONDITIONS[1:]) if self.independent_latencies else LOCAL_CONDITIONS
 
 
@@ -274,8 +274,7 @@ class Coalition(Accountant):
 
         This quick test often decides without `delta(epsilon)`.
         """
-        direct = local_delta(self.exchange.flip_prob, epsilon).lower
-        return self._met * direct * (1.0 - 2.0**-40) > delta
+        return self._met * local_delta(self.exchange.flip_prob, epsilon).lower * (1.0 - 2.0**-40) > delta
 
 
 @disk_cached

@@ -73,7 +73,7 @@ class ClusterExchange(Sources):
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """For each ε, bounds of δ(ε) over all data sets and both directions; sums are truncated for the largest ε."""
+        """For each ε, bounds of the largest δ(ε) over all data sets and both directions, from shared tables."""
         local = local_epsilon(self.flip_prob)
         if math.isinf(local):
             return [self.exposed] * len(epsilons)
@@ -119,8 +119,7 @@ class ClusterExchange(Sources):
         if local == 0.0:
             return Bracket(0.0, 0.0)
         if math.isinf(local):
-            exposed = self.exposed
-            return Bracket(*(local if end > delta else 0.0 for end in (exposed.lower, exposed.upper)))
+            return Bracket(*(local if end > delta else 0.0 for end in (self.exposed.lower, self.exposed.upper)))
         # ε of m = 0: attained from below, certified from above
         log_delta = math.log(delta)
         evaluator = DeltaEvaluator(self, log_delta)
@@ -139,8 +138,9 @@ class ClusterExchange(Sources):
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
             raised = evaluator.cross(block.ones, delta, upper, upper=True).below
             if not block.revealed and upper < raised < math.inf:
-                worst = evaluator.worst(block.ones, raised)
-                lower = max(lower, evaluator.cross([worst], delta, 0.0, upper=False).above)
+                lower = max(
+                    lower, evaluator.cross([evaluator.worst(block.ones, raised)], delta, 0.0, upper=False).above
+                )
             targets[0] = PrivacyTarget(raised, delta)
             return True
 
@@ -175,8 +175,11 @@ class ClusterExchange(Sources):
         if self._cover(targets, log_delta, include, variance_share=variance_share):
             return True
         # where evaluations are limited try once more, with enough bits revealed that few evaluations are needed
-        fewer = not self.searched_in_full and include(self._zeros_revealed)
-        return fewer and self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
+        return (
+            not self.searched_in_full
+            and include(self._zeros_revealed)
+            and self._cover(targets, log_delta, include, least=self.least_revealed, limited=False)
+        )
 
     def check(self, block: CoverBlock, log_delta: float, targets: Sequence[PrivacyTarget]) -> bool:
         """Whether the block's data sets satisfy (ε, δ) for every target as it is; no target is raised."""
@@ -201,25 +204,23 @@ class ClusterExchange(Sources):
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     def _room(self, epsilon: float, delta: float) -> float:
-        """By which share to raise ε of m = 0: the largest of `_ROOM` that costs less than revealing bits; else 0.
+        """The largest relative increase of `epsilon` among `_ROOM` by less than revealing `least_revealed` bits costs.
 
-        epsilon: ε of m = 0 at `delta`. The bits are `least_revealed` many.
+        0 if none is less. epsilon: the ε at `delta` if all others hold label 0.
         """
         reduced = self._evaluator(self._zeros_revealed, math.log(delta))
         views = reduced.views(ZEROS.ones)
-        for room in _ROOM:
-            [lower] = reduced.bounds(views, epsilon * (1.0 + room), (False,))
-            if lower.max() > delta:
-                return room
-        return 0.0
+        return next(
+            (room for room in _ROOM if reduced.bounds(views, epsilon * (1.0 + room), (False,))[0].max() > delta), 0.0
+        )
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """The block that certifies the data sets m = 0 to `least_revealed` by one evaluation at m = 0."""
+        """The data sets in which 0 to `least_revealed` others hold label 1, certified with so many bits revealed."""
         return CoverBlock(ZEROS.ones, self.least_revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """The evaluator of δ in the exchange that remains when a block's b bits are revealed; the rate is rounded up.
+        """The evaluator of δ in the exchange that remains if a block's bits are revealed; its rate is rounded up.
 
         A quick look keeps a rate of 1. Then t has a single value, and δ is no lower, as dropping submissions is
         post-processing.
@@ -252,8 +253,8 @@ class ClusterExchange(Sources):
         """Certify all data sets from m = 1 + `least` to half, block by block; return whether it succeeded.
 
         Args:
-            targets: what quick looks are checked against; `include` may raise them. log_delta: ln of the δ of interest.
-            include: certifies a block, by raising a target or by a check; returns whether it did.
+            targets: what quick looks are checked against; `include` may raise them.
+            log_delta: ln of the δ for which sums may be truncated. include: certifies a block that is no quick look.
             least: smallest b of a block. variance_share: the V that blocks need, as a share of that of m = 0.
             limited: whether to give up after `CoverPlan.most_looks` evaluations, unless `searched_in_full`. If False,
                 the result for `epsilon` and `profile` is True, since their `include` certifies every block.

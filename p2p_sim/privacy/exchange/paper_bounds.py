@@ -32,7 +32,7 @@ def lemma9_stated(
     counter-example to the statement itself is known where its conditions hold.
 
     Args:
-        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: faults, classes and so on.
+        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: classes, faults and so on of the exchange.
     """
     fails = first_failure(PAPER, situation)
     if fails is not None:
@@ -71,7 +71,7 @@ class Theorem3:
 
 @plain_arguments
 def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
-    """Theorem 3 with the constants of its proof, or None where its α would exceed 1/2.
+    """Theorem 3 for clusters of s users with the constants of its proof, or None where its α would exceed 1/2.
 
     α = 4√2 ln s / √(θs), δ = 1/s² and, by line (32) of the proof, ε = θ + 3θ^1.5/(e √(s ln s)) + 3 (2θ)^0.75 / s^0.25.
 
@@ -96,7 +96,7 @@ def theorem3_stated(
     It applies if α and δ are at least those of the theorem.
 
     Args:
-        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what the exchange is like.
+        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: classes, faults and so on of the exchange.
     """
     fails = first_failure(PAPER, situation)
     if fails is not None:

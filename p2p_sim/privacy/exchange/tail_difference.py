@@ -98,16 +98,15 @@ class CutOffViews:
         # tails are summed at few points, at every h-th X, or at every X; two quadratures must agree on the cut-offs
         missed, tiny = 6.0 * tail_mass(submissions.log_tail), law.tiny * SUBNORMAL * len(weights) + _SMALLEST
         check, full, few = None, None, None
-        if world.kernel is not None and not quadrature:
-            few = TailQuadrature.of(weights, share, most, submissions.log_tail - 6.0)
         if quadrature:
             weights = step * weights[chosen]
-            share = np.append(share[:-1][chosen], share[1:][chosen])
-            rest = np.append(rest[:-1][chosen], rest[1:][chosen])
-        elif step > 1:
-            between = slice(0, len(weights), step)
-            check = _Nodes.of(step * weights[between], noisy[:-1][between], world)
-            full = _Nodes.of(weights, noisy[:-1], world)
+            share, rest = (np.append(p[:-1][chosen], p[1:][chosen]) for p in (share, rest))
+        else:
+            if world.kernel is not None:
+                few = TailQuadrature.of(weights, share, most, submissions.log_tail - 6.0)
+            if step > 1:
+                check = _Nodes.of(step * weights[::step], noisy[:-1:step], world)
+                full = _Nodes.of(weights, noisy[:-1], world)
         return CutOffViews(
             weights,
             share,
@@ -123,12 +122,12 @@ class CutOffViews:
         )
 
     def deltas(self, coefficients: Coefficients, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ, the sum over views of max(0, keep·p - lose·q), in both directions.
+        """Bounds of δ(ε), the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
 
-        p and q are a view's probabilities if the target's noisy bit is 0 and 1, or the reverse.
+        A and B are the views' probabilities if the target's noisy bit is 0 and if it is 1.
 
         Args:
-            coefficients: keep and lose of `hockey_stick_coefficients`, both positive.
+            coefficients: keep and lose of `hockey_stick_coefficients` at ε, both positive.
             ends: which bounds, in order: False is the lower, True the upper.
 
         Returns:
@@ -159,19 +158,20 @@ class CutOffViews:
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
         """The smallest number k of ones among t submissions with ln B(k)/A(k) > threshold; t + 1 if there is none.
 
-        A(k) and B(k) are the probabilities of k ones if the target's noisy bit is 0 and 1.
-
+        A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
         guess: the cut-off for a neighbouring t, from which the search starts; None if unknown.
         """
         cut = self.nodes.first_above(t, threshold, guess)
-        if self.check is None or self.full is None:
-            return cut
-        if abs(self.nodes.ratio(t, min(cut, t)) - self.check.ratio(t, min(cut, t))) <= _AGREED:
+        at = min(cut, t)
+        if self.check is None or self.full is None or abs(self.nodes.ratio(t, at) - self.check.ratio(t, at)) <= _AGREED:
             return cut
         return self.full.first_above(t, threshold, cut)
 
     def _tails(self, t: int, least: int, upper: bool) -> TailPair:
-        """Probabilities A and B of at least `least` ones (if `upper`) or zeros (if not) among t submissions."""
+        """Probabilities of at least `least` ones (if `upper`) or zeros (if not) among t submissions.
+
+        They are given for the target's noisy bit 0 and 1.
+        """
         if not 0 < least <= t:
             certain = float(least <= 0)
             return TailPair(certain, certain, 0.0)
@@ -194,7 +194,7 @@ def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
 
 
 def _log(p: Floats, q: Floats) -> Floats:
-    """ln p, where q is 1-p, from the smaller of the two: ln p would lose digits where p is near 1."""
+    """ln p, elementwise, where q is 1-p; computed from the smaller of the two, as p near 1 has few digits of 1-p."""
     with np.errstate(divide="ignore"):
         return np.where(p < q, np.log(p), np.log1p(-q))
 
@@ -215,7 +215,7 @@ class _Nodes:
 
     @staticmethod
     def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
-        """The quadrature with these weights at these values `noisy` of X, the number of other users' noisy ones."""
+        """The quadrature at these values `noisy` of X; weights: Pr[X] there, times the step between them."""
         sources = world.sources
         if world.kernel is not None:
             return _Nodes.of_kernel(weights, *world.shares(noisy), *world.shares(noisy + 1.0))
@@ -233,8 +233,8 @@ class _Nodes:
 
         share, more: (W,) the kernel at X and X + 1 noisy ones, X as many as other users have. weights: (W,) of X.
 
-        `rest` is 1 - `share`, `less` is 1 - `more`. Common to A and B are ln `more` and ln `rest`. A adds
-        ln(share/more) for each one, B adds ln(less/rest) for each zero.
+        weights: Pr[X] times the step. `rest` is 1 - `share`, `less` is 1 - `more`. Common to A and B are ln `more` and
+        ln `rest`. A adds ln(share/more) for each one, B adds ln(less/rest) for each zero.
         """
         with np.errstate(divide="ignore"):
             logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)
@@ -243,7 +243,7 @@ class _Nodes:
         return _Nodes(weights, _log(more, less), _log(rest, share), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
-        """ln B(k)/A(k): by how much k ones among t submissions are likelier if the target's noisy bit is 1 than 0."""
+        """The log-likelihood ratio of k ones among t submissions, the target's noisy bit 1 against 0: ln B(k)/A(k)."""
         # the terms that A and B have in common, then the logarithms of the sums A and B
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
@@ -252,10 +252,7 @@ class _Nodes:
         return top_b - top_a + math.log(float(np.exp(b - top_b).sum()) / float(np.exp(a - top_a).sum()))
 
     def first_above(self, t: int, threshold: float, guess: int | None) -> int:
-        """The smallest number k of ones among t submissions whose `ratio` exceeds `threshold`; t + 1 if none does.
-
-        guess: a k from which the search starts; None: no guess.
-        """
+        """The smallest k in 0..t whose `ratio` is above the threshold, searched from `guess`; t + 1 if none is."""
         low, high = -1, t + 1  # ratio(low) <= threshold < ratio(high), by convention at the ends
         if guess is not None:
             # away from the guess in doubling steps, until the ratio is on the other side of the threshold
@@ -270,8 +267,5 @@ class _Nodes:
                 reach *= 2
         while high - low > 1:
             middle = (low + high) // 2
-            if self.ratio(t, middle) <= threshold:
-                low = middle
-            else:
-                high = middle
+            low, high = (middle, high) if self.ratio(t, middle) <= threshold else (low, middle)
         return high

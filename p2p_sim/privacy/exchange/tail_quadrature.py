@@ -55,9 +55,9 @@ class TailQuadrature:
         """The points and weights with as few pieces as the allowed error permits; None if they would save little.
 
         Args:
-            weights: (W,) Pr[X = x] for W neighbouring x.
-            share: (W + 1,) p(x), the probability that a submission is a 1, for these x and the next one; ascending.
-            submissions: the largest t. log_off: ln of the allowed error of an interpolated value.
+            weights: (W,) Pr[X] of consecutive values. share: (W + 1,) the probability p(x) that a submission is a 1,
+                ascending, for each X and for the last X + 1.
+            submissions: the largest number of submissions. log_off: ln of the allowed error of an interpolated value.
         """
         low, high = float(share[0]), float(share[-1])
         deviation = math.sqrt(min(low * (1.0 - low), high * (1.0 - high)) / submissions)
@@ -73,9 +73,9 @@ class TailQuadrature:
 
     @staticmethod
     def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
-        """The quadrature with this number of pieces.
+        """The quadrature with this number of pieces, on which interpolation is off by at most `off`.
 
-        weights: (W,) Pr[X = x]. share: (W + 1,) p(x). off: the largest error of an interpolated value.
+        weights: (W,) Pr[X] of consecutive values. share: (W + 1,) p(x) for each X and for the last X + 1.
         """
         # pieces of equal width, and in which of them each share lies
         low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
@@ -99,9 +99,10 @@ class TailQuadrature:
 
 
 def _log_off(low: float, high: float, half: float, submissions: int, rho: float) -> float:
-    """ln of the interpolation error 4 M ρ^(1-N)/(ρ-1) on pieces of half width `half` that fill [low, high].
+    """ln of a bound of the error if a tail of Bin(t, p) is interpolated on pieces of half width `half` of [low, high].
 
-    Infinite if an ellipse of parameter `rho` about a piece leaves (0, 1). submissions: t.
+    It is 4 M ρ^(1-N)/(ρ-1), with M the bound of the tail on the ellipses of parameter ρ = `rho` about the pieces, and
+    infinite if an ellipse leaves (0, 1). submissions: t.
     """
     beyond = half * ((rho + 1.0 / rho) / 2.0 - 1.0)
     least, largest = low - beyond, high + beyond
