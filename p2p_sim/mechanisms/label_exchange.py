@@ -105,8 +105,10 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     @property
     def asking(self) -> Asking:
         """How many peers each user asks, and whether she submits when some replies are missing."""
-        peers = self.peers if isinstance(self.peers, int) else {int(k): share for k, share in self.peers.items()}
-        return Asking(peer_weights(peers), self.missing == "answered")
+        answered = self.missing == "answered"
+        if isinstance(self.peers, int):
+            return Asking(((self.peers, 1.0),), answered)
+        return Asking(peer_weights({int(k): share for k, share in self.peers.items()}), answered)
 
     @model_validator(mode="after")
     def _one_noise(self) -> Self:
