@@ -137,7 +137,8 @@ def test_figure_1_gives_dashes_one_meaning_and_a_mechanism_one_colour():
         for c in (2, 5)
     )
     labels = ["ClusterRR, honest ε (curator)", "ClusterRR as printed: costs up to 3ε", "label exchange (nobody)"]
-    curves = _cluster_panel(table, labels).curves
+    other = Panel("", "", [Curve(label, (), ()) for label in labels])
+    curves = _cluster_panel(table, [other]).curves
     assert not any(curve.dashed for curve in curves)
     assert {curve.label: curve.look for curve in curves} == {
         "MNIST: ClusterRR, honest ε": (0, 0),
