@@ -35,7 +35,7 @@ from p2p_sim.base import (
 from p2p_sim.exchange import NOBODY, AdversariesConfig, EngineName
 from p2p_sim.learning import LearnerConfig, LogisticRegressionConfig, check_fit
 from p2p_sim.mechanisms import Column, MechanismBase, ProtocolConfig
-from p2p_sim.network import CALIBRATED, NetworkConfig
+from p2p_sim.network import NetworkConfig
 from p2p_sim.population import (
     ClustersConfig,
     DigitsConfig,
@@ -161,25 +161,6 @@ class Scenario(Extended, metaclass=OneLine):
             raise ValueError(f"engine = 'processes': carries only labels; mechanism.kind = {kind!r} sends other data")
         if self.engine == "vectorised" and beyond:
             raise ValueError(f"engine = 'vectorised' draws from a network without faults: {beyond[0]} needs 'events'")
-        return self
-
-    @model_validator(mode="after")
-    def _target_can_be_met(self) -> Self:
-        """Refuse a target ε with faults or adversaries under which calibrated noise may not meet it.
-
-        The target of a protocol is ε₀ of a noisy label, which is met in every situation.
-        """
-        spoilt = set(self.network.faults) - CALIBRATED
-        if self.network.on_timeout.fallback == "own_label":
-            spoilt.add("network.on_timeout.fallback")
-        spoilt |= {f"adversaries.{role}" for role in self.adversaries.hiding_nobody}
-        target = getattr(self.mechanism, "target_epsilon", None)
-        if isinstance(target, float) and spoilt and not isinstance(self.mechanism, ProtocolConfig):
-            key = "flip_prob" if getattr(self.mechanism, "randomizer", None) is None else "randomizer.epsilon"
-            raise ValueError(
-                f"mechanism.target_epsilon = {target:g}: can be met only if users ask anybody, "
-                f"noisy labels come back, and nobody uses her own label instead; with {min(spoilt)}, give {key}"
-            )
         return self
 
     def __repr__(self) -> str:

@@ -228,7 +228,7 @@ def _draw_benchmarks(points: pd.DataFrame, frame: Frame, replicates: int) -> Pat
         "from public rows. Dashed: what Kε buys, drawn where ε would be."
     )
     title = "The stacking paper's Figures 1 to 3 at honest privacy"
-    return frame.figure(plot_study, panels, "benchmarks.png", title, note, 2)
+    return frame.figure(plot_study, panels, "benchmarks.png", title, note, columns=2)
 
 
 def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:

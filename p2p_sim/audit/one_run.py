@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from p2p_sim.audit.declared_submissions import LawCheck, failure
 from p2p_sim.base import InputError, Streams, one_thread
 from p2p_sim.population import Population
-from p2p_sim.privacy import LossLaw, PrivacyBound, Stated, worst_bound
+from p2p_sim.privacy import LossLaw, PrivacyBound, Stated, pure_delta, worst_bound
 from p2p_sim.privacy.audit_statistics import (
     ERROR,
     AttackScores,
@@ -27,7 +27,6 @@ from p2p_sim.privacy.audit_statistics import (
     OneRunPlan,
     drawn_tradeoff,
     plan_one_run,
-    pure_delta,
 )
 from p2p_sim.replicate import Replicate, prepare
 from p2p_sim.scenario import Scenario

@@ -1,4 +1,4 @@
-"""Checks of what plug-ins give: values that their methods return, and the arguments that their methods take."""
+"""Checks of plug-ins: values that their methods return, arguments that these take, and class attributes."""
 
 import inspect
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints

@@ -153,6 +153,13 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
                 f"adversaries.{adversaries.inverting[0]}.answer = 'inverted': known to hide others among flipped "
                 "labels alone; with mechanism.randomizer, give 'zero' or 'one'"
             )
+        spoilt = network.uncalibrated | {f"adversaries.{role}" for role in adversaries.hiding_nobody}
+        if self.target_epsilon is not None and spoilt:
+            raise InputError(
+                f"mechanism.target_epsilon = {self.target_epsilon:g}: can be met only if users ask anybody, "
+                f"noisy labels come back, and nobody uses her own label instead; with {min(spoilt)}, give "
+                + ("flip_prob" if self.randomizer is None else "randomizer.epsilon")
+            )
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
         def certified(alpha: float, size: int) -> bool:
@@ -204,11 +211,7 @@ class LabelExchangeMechanism(Deployment):
         return {**self.randomizer.parameters, "sampling_rate": self.sampling_rate}
 
     def release_on(
-        self,
-        opened: Network,
-        population: People,
-        record: bool = False,
-        part: tuple[int, int] | None = None,
+        self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
         sent = Exchange(self.randomizer, self.sampling_rate, self.engine, self.adversaries, asking=self.asking).run(
             population, opened, record, part

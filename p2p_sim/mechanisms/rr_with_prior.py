@@ -27,8 +27,8 @@ from p2p_sim.privacy import (
     Condition,
     local_advantage,
     local_flip_prob,
+    pure_delta,
 )
-from p2p_sim.privacy.audit_statistics import pure_delta
 from p2p_sim.privacy.rivals import best_candidates, by_prior, top_k_law
 
 QUERIES = 4_096

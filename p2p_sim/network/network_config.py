@@ -198,6 +198,12 @@ class NetworkConfig(Extended):
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys if key not in HARMLESS))
 
     @property
+    def uncalibrated(self) -> set[str]:
+        """The keys that count as faults under which noise that is calibrated to a target ε may not meet it."""
+        own_label = {"network.on_timeout.fallback"} if self.on_timeout.fallback == "own_label" else set()
+        return set(self.faults) - CALIBRATED | own_label
+
+    @property
     def ideal(self) -> bool:
         """Whether nothing can fail and everybody may be asked."""
         return not self.faults

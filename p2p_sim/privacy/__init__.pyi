@@ -78,6 +78,7 @@ from .randomized_response import law_epsilon as law_epsilon
 from .randomized_response import local_delta as local_delta
 from .randomized_response import local_epsilon as local_epsilon
 from .randomized_response import local_flip_prob as local_flip_prob
+from .randomized_response import pure_delta as pure_delta
 from .rivals.centralised import ClusterResampling as ClusterResampling
 from .rivals.dp_sgd import DpSgd as DpSgd
 from .rivals.dp_sgd import calibrate_noise as calibrate_noise

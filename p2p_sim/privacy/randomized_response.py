@@ -128,6 +128,21 @@ def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Brack
     return outward(keep * (1.0 - relative_error), keep * (1.0 + relative_error))
 
 
+def pure_delta(pure: float, epsilon: float) -> float:
+    """The largest δ(ε) of a mechanism that is ε₀-private with δ = 0: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up, at least 0.
+
+    pure: ε₀, perhaps infinite.
+
+    >>> round(pure_delta(math.log(9.0), 0.0), 12)
+    0.8
+    """
+    if epsilon >= pure:
+        return 0.0
+    if math.isinf(pure):
+        return 1.0
+    return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
+
+
 def outward(lower: float, upper: float) -> Bracket:
     """Two bounds as a bracket in [0, 1], each moved outwards by one rounding and the smallest positive number."""
     down, up = lower * (1.0 - 2.0**-52) - SUBNORMAL, upper * (1.0 + 2.0**-52) + SUBNORMAL

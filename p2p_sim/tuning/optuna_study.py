@@ -150,7 +150,8 @@ class Trials:
         if state in ("running", "failed"):
             return Trial(frozen.number, settings, state)
         replicates, loss = max(frozen.intermediate_values.items())
-        return Trial(frozen.number, settings, state, loss, frozen.constraints["goal"], replicates)
+        violation = frozen.constraints["goal"]
+        return Trial(frozen.number, settings, state, loss=loss, violation=violation, replicates=replicates)
 
     def _settings(self, params: dict[str, Any]) -> Settings:
         return {dimension.key: _value(dimension, params[dimension.key]) for dimension in self._space.dimensions}

@@ -14,10 +14,10 @@ from p2p_sim.privacy.audit_statistics.one_run_guesses import (
     binomial_power,
     delta_lower,
     epsilon_lower,
-    pure_delta,
     smallest_refused,
 )
 from p2p_sim.privacy.audit_statistics.one_run_plan import AttackScores, drawn_tradeoff, plan_one_run
+from p2p_sim.privacy.randomized_response import pure_delta
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.0, 0.1), (0.5, 0.2), (1.5, 0.05), (3.0, 0.4)])

@@ -2,7 +2,6 @@ from .one_run_guesses import Guesses as Guesses
 from .one_run_guesses import curve_of as curve_of
 from .one_run_guesses import proved_epsilon as proved_epsilon
 from .one_run_guesses import proved_mu as proved_mu
-from .one_run_guesses import pure_delta as pure_delta
 from .one_run_guesses import refuses as refuses
 from .one_run_guesses import right_and_wrong as right_and_wrong
 from .one_run_guesses import smallest_refused as smallest_refused

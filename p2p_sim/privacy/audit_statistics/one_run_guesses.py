@@ -260,21 +260,6 @@ def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
     return wrong
 
 
-def pure_delta(pure: float, epsilon: float) -> float:
-    """The largest δ(ε) of a mechanism that is ε₀-private with δ = 0: (e^ε₀ - e^ε)/(1 + e^ε₀), rounded up, at least 0.
-
-    pure: ε₀, perhaps infinite.
-
-    >>> round(pure_delta(math.log(9.0), 0.0), 12)
-    0.8
-    """
-    if epsilon >= pure:
-        return 0.0
-    if math.isinf(pure):
-        return 1.0
-    return min(1.0, -math.expm1(epsilon - pure) / (1.0 + math.exp(-pure)) * (1.0 + 1e-14))
-
-
 def gaussian_curve(mu: float) -> Curve:
     """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism whose two labels are μ deviations apart.
 

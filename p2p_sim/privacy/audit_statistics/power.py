@@ -253,11 +253,11 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
     # For each label the threshold ε' whose event is expected to prove the largest ε.
     law = views.laws[ones]
     counts, thresholds = law.probabilities * trials, _thresholds(law)
-    zero, one = (
+    for_zero, for_one = (
         max(thresholds, key=lambda e: epsilon_lower(*_hits(law.event(e, i), counts, i), trials, delta, ERROR / 2))
         for i in (0, 1)
     )
-    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(zero, one), trials=trials)
+    return AttackPlan(views, ones, -minus, delta=delta, epsilon_events=(for_zero, for_one), trials=trials)
 
 
 def _thresholds(law: ViewLaw) -> list[float]:

@@ -37,9 +37,7 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
     if cluster_size < 4 or epsilon > 30.0 or epsilon < 1e-4 * sampling_rate:
         return local
     target = _Target(cluster_size, sampling_rate, epsilon, math.log(1.0 / delta))
-    # one direction of δ is proved by (U0) and (U1), the other by (D0) and (D1) or by (S)
-    tried = (a for a in target.candidates() if a < local and target.upwards(a))
-    return min((a for a in tried if target.downwards(a) or target.starved(a)), default=local)
+    return min((a for a in target.candidates() if a < local and target.met(a)), default=local)
 
 
 class _Target:
@@ -65,6 +63,13 @@ class _Target:
         a = (1.0 - 1.0 / n) * shrink * gamma + self.eta_down
         down = _smaller_root(a, shrink * gamma, (self.log_inverse_delta + self.epsilon) / n)
         return [up * shrink, max(up * shrink, down)]
+
+    def met(self, alpha: float) -> bool:
+        """Whether all conditions of the theorem hold at α: then (ε, δ) is proved.
+
+        One direction of δ is proved by (U0) and (U1), the other by (D0) and (D1) or by (S).
+        """
+        return self.upwards(alpha) and (self.downwards(alpha) or self.starved(alpha))
 
     def upwards(self, alpha: float) -> bool:
         """Whether conditions (U0) and (U1) of `docs/theorem.md` hold at α: they prove one direction of δ."""
