@@ -231,10 +231,11 @@ class _Nodes:
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
         """The quadrature for a kernel, the probability that a submission is a 1 given the number of noisy ones.
 
-        share, more: (W,) the kernel at X and X + 1 noisy ones, X as many as other users have. weights: (W,) of X.
+        weights: (W,) Pr[X] times the step, X the number of other users' noisy ones. share, more: (W,) the kernel at X and
+        at X + 1 noisy ones. rest, less: 1 - `share` and 1 - `more`.
 
-        weights: Pr[X] times the step. `rest` is 1 - `share`, `less` is 1 - `more`. Common to A and B are ln `more` and
-        ln `rest`. A adds ln(share/more) for each one, B adds ln(less/rest) for each zero.
+        Common to A and B are ln `more` and ln `rest`. A adds ln(share/more) for each one, B adds ln(less/rest) for each
+        zero.
         """
         with np.errstate(divide="ignore"):
             logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)

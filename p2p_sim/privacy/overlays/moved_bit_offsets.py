@@ -200,7 +200,7 @@ class Offsets:
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
         """The likelihood ratio of all second side slots, averaged over the user J, with every p_i in [low, high].
 
-        It is computed once for plans of equal limits, κ and grids.
+        It is computed once for plans of equal limits, κ and grids, as it does not depend on their other fields.
         """
         return self._mixture(replace(plan, wide_users=0, variance=0.0, moved_share=0.0), low, high)
 
