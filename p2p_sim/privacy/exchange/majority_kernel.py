@@ -154,7 +154,7 @@ def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int
     """A kernel for the bits that are not revealed, whose δ is at least the exchange's however many revealed bits are 1.
 
     If r of the b revealed bits and x of the others are 1, a submission is a 1 with probability g((r + x)/S). The δ of
-    the result, a function of x, is at least that for each r = 0..b. None if no such kernel is found.
+    the result, p̃(x), is at least that for each r = 0..b. None if no such kernel is found.
 
     Args:
         kernel: g. sources: S. revealed: b, at least 1. first, last: smallest and largest x.

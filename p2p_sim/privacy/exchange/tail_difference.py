@@ -231,8 +231,8 @@ class _Nodes:
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
         """The quadrature for a kernel, the probability that a submission is a 1 given the number of noisy ones.
 
-        weights: (W,) Pr[X] times the step, X the number of other users' noisy ones. share, more: (W,) the kernel at X and
-        at X + 1 noisy ones. rest, less: 1 - `share` and 1 - `more`.
+        weights: (W,) Pr[X] times the step, X the number of other users' noisy ones.
+        share, more: (W,) the kernel at X and at X + 1 noisy ones. rest, less: 1 - `share` and 1 - `more`.
 
         Common to A and B are ln `more` and ln `rest`. A adds ln(share/more) for each one, B adds ln(less/rest) for each
         zero.
