@@ -302,7 +302,7 @@ def test_corrupted_labels_of_three_classes_and_vectors_run(faulty):
         ([{"kind": "cit"}], {}, "network.in_transit.0.kind = .cit.: must be one of 'cut', .*; did you mean cut"),
         ([{"share": 0.1}], {}, "network.in_transit.0.kind is missing"),
         ([3], {}, "network.in_transit.0 = 3: should be an object"),
-        ([{"kind": "idle"}], {}, "kind = 'idle' of plug-in faulty 1 defines none of lost, delay_s, duplicated"),
+        ([{"kind": "idle"}], {}, "'idle' of plug-in faulty 1 defines none of lost, delay_s, duplicated, corrupted"),
     ],
 )
 def test_mistakes_are_one_line(faulty, faults, changes, message):
