@@ -117,13 +117,19 @@ def main(frame: Frame) -> list[Path]:
     ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
     flips = FLIPS[::5] if frame.small else FLIPS
     drawn = frame.each(figures, [(way, SIZE, flip_prob) for way in ways for flip_prob in flips])
-    panels = [
-        Panel(label, "probability that the majority is missed", [_curve(way, column, drawn) for way in compared])
-        for column, label, compared in (
-            ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
-            ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),
-        )
-    ]
+    # in each panel a curve of each protocol: the error against a column of ε, without errors below 1e-6
+    axes = (
+        ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
+        ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),
+    )
+    panels = []
+    for column, label, compared in axes:
+        lines = []
+        for way in compared:
+            points = [(line[column], line["error"]) for line in drawn if line["way"] == way]
+            x, y = zip(*sorted(point for point in points if point[1] > SMALLEST), strict=True)
+            lines.append(Curve(way, x, y, dashed=way in (SHUFFLER, RESPONSE, ARCSINE), marked=way != ARCSINE))
+        panels.append(Panel(label, "probability that the majority is missed", lines))
     note = (
         f"{SIZE} users in a cluster, {SHARE:.0%} of them of one label, each submits (θ = 1). No sampling error: sums."
     )
@@ -134,16 +140,6 @@ def main(frame: Frame) -> list[Path]:
         frame.table("curves.csv", drawn),
         frame.table("digits.csv", gains(rows)),
     ]
-
-
-def _curve(way: str, column: str, drawn: list[dict[str, Any]]) -> Curve:
-    """The curve of one protocol, by its name `way`: the error against a column of ε, without errors below 1e-6.
-
-    drawn: rows by `figures`, of all protocols.
-    """
-    lines = [line for line in drawn if line["way"] == way and line["error"] > SMALLEST]
-    x, y = zip(*sorted((line[column], line["error"]) for line in lines), strict=True)
-    return Curve(way, x, y, dashed=way in (SHUFFLER, RESPONSE, ARCSINE), marked=way != ARCSINE)
 
 
 if __name__ == "__main__":

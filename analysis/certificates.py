@@ -48,12 +48,18 @@ class CertifiedFigure:
     where: str
     target: float | None = None
 
+    def certificate(self) -> str:
+        """The certificate of the ε, as the text of its file."""
+        return certificate(self.exchange, self.delta, self.target)
+
 
 def main(frame: Frame) -> list[Path]:
     """Writes a certificate for each ε of `figures`, and a table of what each certifies; returns the table's file."""
     wanted = {_name(figure): figure for figure in figures(frame.small)}
     lines = []
-    for (name, figure), text in zip(wanted.items(), frame.each(_certificate, wanted.values()), strict=True):
+    for (name, figure), text in zip(
+        wanted.items(), frame.each(CertifiedFigure.certificate, wanted.values()), strict=True
+    ):
         write_whole(frame.path(name), text.encode())
         written = json.loads(text)
         lines.append({"file": name, **written["claim"], "intervals": len(written["cover"]), "where": figure.where})
@@ -100,11 +106,6 @@ def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
         scenario.privacy.delta,
         f"shipped/table.csv, {name}",
     )
-
-
-def _certificate(figure: CertifiedFigure) -> str:
-    """The certificate of a published ε, as the text of its file."""
-    return certificate(figure.exchange, figure.delta, figure.target)
 
 
 def _name(figure: CertifiedFigure) -> str:

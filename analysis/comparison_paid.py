@@ -170,8 +170,8 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
     return [
         frame.table("table.csv", table),
         frame.table("prices.csv", prices(rows)),
-        _drawn(table, PAID, frame.path("paid.png")),
-        _drawn(table, FREE, frame.path("free.png")),
+        frame.figure(_draw, table[table["choice"] == PAID], "paid.png"),
+        frame.figure(_draw, table[table["choice"] == FREE], "free.png"),
     ]
 
 
@@ -280,19 +280,18 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def _drawn(table: pd.DataFrame, choice: str, path: Path) -> Path:
-    """Draws the accuracy against ε under one choice; returns the figure's path. table: the points of all choices."""
-    drawn = table[table["choice"] == choice]
+def _draw(table: pd.DataFrame, path: Path) -> None:
+    """Draws the accuracy against ε of the points (rows of the table), which have one and the same choice."""
+    choice = str(table["choice"].iloc[0])
     choices = {
         PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",
         FREE: f"Choices look at true labels of {CHOOSING} other replicates, which no ε counts.",
     }[choice]
     note = (
-        f"{choices} Bands: 95% intervals over {drawn['replicates'].min()} replicates; label adjacency, the learner's "
+        f"{choices} Bands: 95% intervals over {table['replicates'].min()} replicates; label adjacency, the learner's "
         "view."
     )
-    plot_by_trust(accuracy_panels(drawn), TRUST, path, f"Every mechanism, {choice}", note)
-    return path
+    plot_by_trust(accuracy_panels(table), path, TRUST, f"Every mechanism, {choice}", note)
 
 
 if __name__ == "__main__":

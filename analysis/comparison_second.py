@@ -181,9 +181,8 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
         f"intervals over {table['replicates'].min()} other replicates. δ = 1e-6 for exchange, shuffler, DP-SGD, "
         "LabelDP-Pro and PATE, pure ε elsewhere; ε is for the learner's view of one label."
     )
-    figure = frame.path(f"{NAME}.png")
-    plot_by_trust(accuracy_panels(table), TRUST, figure, "Every mechanism with the best of its learners", note)
-    return [figure, *written]
+    title = "Every mechanism with the best of its learners"
+    return [frame.figure(plot_by_trust, accuracy_panels(table), f"{NAME}.png", TRUST, title, note), *written]
 
 
 def accuracy_panels(table: pd.DataFrame) -> list[Panel]:

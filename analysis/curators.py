@@ -66,7 +66,14 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
     lines: list[dict[str, object]] = []
     for epsilon in error.index.unique(EPSILON):
         part = error.loc[epsilon]
-        for first, second, claimed in _claims(epsilon):
+        # pairs of mechanisms, the leader first unless the printed difference of accuracies is negative
+        pairs: list[tuple[str, str, float | None]] = [
+            (first, second, None) for first, second, at in LEADS if at == epsilon
+        ]
+        if epsilon in EPSILONS:
+            printed = {mechanism: accuracies[EPSILONS.index(epsilon)] for mechanism, accuracies in PRINTED.items()}
+            pairs = [*((PRO, rival, printed[PRO] - printed[rival]) for rival in (DP_SGD, RESPONSE, ALIBI)), *pairs]
+        for first, second, claimed in pairs:
             if not {first, second} <= set(part):
                 continue
             gap = mean_interval(part[second] - part[first])
@@ -78,18 +85,6 @@ def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
                           "difference": gap.value, "low": gap.low, "high": gap.high,
                           "replicates": gap.replicates, "verdict": verdict})  # fmt: skip
     return lines
-
-
-def _claims(epsilon: float) -> list[tuple[str, str, float | None]]:
-    """The pairs of mechanisms that a paper compares at an ε, the leader first unless the difference is negative.
-
-    The difference of the printed accuracies comes last; None where a paper only claims who leads.
-    """
-    claims = list[tuple[str, str, float | None]]()
-    if epsilon in EPSILONS:
-        printed = {mechanism: accuracies[EPSILONS.index(epsilon)] for mechanism, accuracies in PRINTED.items()}
-        claims += [(PRO, rival, printed[PRO] - printed[rival]) for rival in (DP_SGD, RESPONSE, ALIBI)]
-    return [*claims, *((first, second, None) for first, second, at in LEADS if at == epsilon)]
 
 
 if __name__ == "__main__":

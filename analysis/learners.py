@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from analysis.study import EPSILON, Frame, command, curves, with_ends
-from p2p_sim.figures import Curve, Panel, plot_panels
+from p2p_sim.figures import Panel, plot_panels
 from p2p_sim.measures import mean_interval
 
 NAME = "learners"
@@ -35,10 +35,11 @@ def main(frame: Frame) -> list[Path]:
     sweeps = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED[name]) for name in PANELS}
     tables = {name: sweep.points for name, sweep in sweeps.items()}
     gaps = [{"panel": name, **line} for name, sweep in sweeps.items() for line in _gaps(sweep.rows)]
-    panels = [
-        Panel("target ε", "accuracy", _curves(table), log_x=False, log_y=False, title=PANELS[name])
-        for name, table in tables.items()
-    ]
+    panels = []
+    for name, table in tables.items():
+        drawn = table[table["learner"].isin(DRAWN)]
+        lines = curves(drawn.assign(line=drawn["mechanism"] + ", " + drawn["learner"]), EPSILON, "accuracy", "line")
+        panels.append(Panel("target ε", "accuracy", lines, log_x=False, log_y=False, title=PANELS[name]))
     counts = ", ".join(f"{table['replicates'].min()} ({name})" for name, table in tables.items())
     note = f"Bands: 95% intervals; replicates a point: {counts}. δ = 1e-6 for the exchange."
     columns = ("mechanism", "learner", EPSILON, "epsilon_upper", "delta")
@@ -47,12 +48,6 @@ def main(frame: Frame) -> list[Path]:
         frame.points(tables, columns, ("accuracy", "nonprivate_accuracy", "excess_risk")),
         frame.table("gaps.csv", gaps),
     ]
-
-
-def _curves(table: pd.DataFrame) -> list[Curve]:
-    """The curve of each mechanism and learner of the figure."""
-    drawn = table[table["learner"].isin(DRAWN)]
-    return curves(drawn.assign(line=drawn["mechanism"] + ", " + drawn["learner"]), EPSILON, "accuracy", "line")
 
 
 def _gaps(rows: pd.DataFrame) -> list[dict[str, object]]:

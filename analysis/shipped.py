@@ -37,21 +37,16 @@ def main(frame: Frame) -> list[Path]:
         swept = frame.swept(f"{name}.toml", ("replicates=3", "population.users=600"), keep=False)
         tables[name] = table = swept.points
         risk = by_replicate(swept.rows, "excess_risk").loc[table[POINT]].to_numpy()
-        fits += (_forms if name == "heterogeneity" else _towards_floor)(swept.plan, table, risk)
+        if name == "users":
+            fits += _towards_floor(swept.plan, table, risk)
+        else:  # each constant of the two forms that `p2p-sim plot` fits to the excess risk against φ
+            fits += [
+                {"sweep": name, "form": fit.name, "of": symbol, "value": estimate.value,
+                 LOW[1:]: estimate.low, HIGH[1:]: estimate.high, "misfit": fit.misfit}
+                for fit in fit_forms(table, risk, Streams(swept.plan.base.seed, 0).generator("plot-bootstrap"))
+                for symbol, estimate in fit.constants.items()
+            ]  # fmt: skip
     return [frame.points(tables, COLUMNS, MEASURES), frame.table("fits.csv", fits)]
-
-
-def _forms(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[dict[str, object]]:
-    """Rows of the table of fits: each constant of the two forms that `p2p-sim plot` fits to the excess risk against φ.
-
-    table: the points. risk: excess risk of each point and replicate.
-    """
-    return [
-        {"sweep": plan.name, "form": fit.name, "of": symbol, "value": estimate.value,
-         LOW[1:]: estimate.low, HIGH[1:]: estimate.high, "misfit": fit.misfit}
-        for fit in fit_forms(table, risk, Streams(plan.base.seed, 0).generator("plot-bootstrap"))
-        for symbol, estimate in fit.constants.items()
-    ]  # fmt: skip
 
 
 def _towards_floor(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[dict[str, object]]:

@@ -297,7 +297,13 @@ class NoiseConfig(extend.NetworkFault):
 
     def lost(self, messages):
         right = np.zeros(messages.user.size, dtype=bool)
-        return {"floats": right + 0.0, "nothing": None, "longer": np.append(right, True)}.get(self.fault, right)
+        by_neighbour = np.arange(right.size) < right.size // 2  # depends on the place in the array
+        wrong = {"floats": right + 0.0, "nothing": None, "longer": np.append(right, True), "by neighbour": by_neighbour}
+        return (
+            np.random.default_rng().random(right.size) < 0.5
+            if self.fault == "own dice"
+            else wrong.get(self.fault, right)
+        )
 
     def duplicated(self, messages):
         right = np.zeros(messages.user.size, dtype=bool)
@@ -322,6 +328,8 @@ class Behaves(extend.Protocol):
 
     def steps(self, me):
         reply = yield {"number": 3, "nothing": None, "reply": extend.Reply(0, 0)}.get(self.fault, me.ask())
+        if self.fault == "no yield":
+            me.submit(me.ask().label)
         submitted = {
             "class 2": 2,
             "class -1": -1,

@@ -70,9 +70,8 @@ def main(frame: Frame) -> list[Path]:
         "Left is more private. Dotted: what pure ε alone allows. Bands: 95% intervals of the accuracy. The runs are "
         "those of the comparison at equal ε. In the exchange a peer, or someone on the wire, learns more."
     )
-    figure = frame.out / "advantage.png"
-    plot_by_trust(panels, TRUST, figure, "What each mechanism is worth, and what it tells of a label", note)
-    return [figure, written]
+    title = "What each mechanism is worth, and what it tells of a label"
+    return [frame.figure(plot_by_trust, panels, "advantage.png", TRUST, title, note), written]
 
 
 def classes_of(panel: str) -> int:

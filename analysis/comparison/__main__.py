@@ -143,9 +143,8 @@ def main(frame: Frame) -> list[Path]:
         "ε is for the learner's view: in the exchange a peer, or someone on the wire, sees a noisy label with its "
         "owner, and for them a larger ε₀ holds."
     )
-    figure = frame.out / "comparison.png"
-    plot_by_trust(lines, TRUST, figure, "What each mechanism is worth, and who must be trusted", note)
-    return [figure, written]
+    title = "What each mechanism is worth, and who must be trusted"
+    return [frame.figure(plot_by_trust, lines, "comparison.png", TRUST, title, note), written]
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:

@@ -77,7 +77,15 @@ def main(
     for network, part in rows.groupby("network", sort=False):
         growth += _network(str(network), part, laws[str(network)], studies)
     if (frame.out / "beyond.csv").is_file():
-        growth += _beyond(pd.read_csv(frame.out / "beyond.csv"), laws)
+        # what was counted among 10⁸ users, and the probability of an earlier last arrival by the exact laws
+        counted = pd.read_csv(frame.out / "beyond.csv")
+        for network, users, quantity, value in counted.itertuples(index=False, name=None):
+            figure = partial(GrowthFigure, "network", network)
+            growth.append(figure(quantity, users, BEYOND, value, replicates=1))
+            if quantity == "last_s":
+                late, early = (each.arrival.last_level(users, value) for each in laws[network])
+                middle = (early + late) / 2
+                growth.append(figure("last_level", users, BEYOND, middle, low=early, high=late, replicates=1))
     [private] = frame.each(figures, [DELTA], alone=True)
     table = pd.DataFrame([asdict(figure) for figure in [*growth, *private]])
     frame.rows(
@@ -220,16 +228,6 @@ def _last(n: Floats, values: Floats, users: int) -> Estimate:
     terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
     log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
     return Estimate(*(math.exp(end) for end in (log.value, log.low, log.high)))
-
-
-def _beyond(counted: pd.DataFrame, laws: dict[str, Laws]) -> Iterator[GrowthFigure]:
-    """Yield what was counted among 10⁸ users, and the probability of an earlier last arrival by the exact laws."""
-    for network, users, quantity, value in counted.itertuples(index=False, name=None):
-        figure = partial(GrowthFigure, "network", network)
-        yield figure(quantity, users, BEYOND, value, replicates=1)
-        if quantity == "last_s":
-            late, early = (each.arrival.last_level(users, value) for each in laws[network])
-            yield figure("last_level", users, BEYOND, (early + late) / 2, low=early, high=late, replicates=1)
 
 
 # -- the simulator itself ----------------------------------------------------------------------------------------------

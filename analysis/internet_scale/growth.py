@@ -186,7 +186,23 @@ class GrowthFigure:
 
 def figures(delta: float) -> list[GrowthFigure]:
     """All figures about privacy at a δ: the learner's, those of coalitions, and the sizes that clusters must have."""
-    return [*_learner(delta), *_coalitions(delta), *_cluster_sizes(delta)]
+    sizes = []
+    for (alpha, rate), target in product(NOISES, TARGETS):
+        figure = partial(GrowthFigure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
+        least = _smallest(alpha, rate, target, delta)
+
+        def fewest(mean: int) -> int:
+            """A size that, with probability 99%, every cluster has if each user falls into any cluster alike."""
+            clusters = USERS // mean
+            return fewest_of_any(clusters, USERS, 1.0 / clusters, UNEVEN)
+
+        high = 16 * least + 1000  # large enough
+        mean = bisect_left(range(high), least, least + 1, high, key=fewest)
+        sizes += [
+            figure("smallest_cluster", target, "certified, by bisection", least),
+            figure("mean_of_random_sizes", target, "union bound", mean),
+        ]
+    return [*_learner(delta), *_coalitions(delta), *sizes]
 
 
 def _learner(delta: float) -> Iterator[GrowthFigure]:
@@ -197,19 +213,6 @@ def _learner(delta: float) -> Iterator[GrowthFigure]:
         yield GrowthFigure(
             "learner", f"θ = {rate:g}", "epsilon", at=size, basis=bound.basis, value=upper, low=lower, high=upper
         )
-
-
-def _cluster_sizes(delta: float) -> Iterator[GrowthFigure]:
-    """Yield two figures for each noise in `NOISES` and each ε in `TARGETS`, at a δ.
-
-    They are the smallest cluster size that has (ε, δ), and the mean size at which clusters of random sizes are that
-    large.
-    """
-    for (alpha, rate), target in product(NOISES, TARGETS):
-        figure = partial(GrowthFigure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
-        size = _smallest(alpha, rate, target, delta)
-        yield figure("smallest_cluster", target, "certified, by bisection", size)
-        yield figure("mean_of_random_sizes", target, "union bound", _mean_size(size))
 
 
 def _coalitions(delta: float) -> Iterator[GrowthFigure]:
@@ -247,17 +250,3 @@ def _smallest(flip_prob: float, rate: float, epsilon: float, delta: float) -> in
     while not certified(high):
         low, high = high, min(2 * high, LARGEST)
     return bisect_left(range(high), True, low + 1, high, key=certified)
-
-
-def _mean_size(smallest: int) -> int:
-    """The least mean size at which, with probability 99%, no cluster has fewer than `smallest` users.
-
-    Each user falls into any cluster with the same probability.
-    """
-
-    def enough(mean: int) -> bool:
-        clusters = USERS // mean
-        return fewest_of_any(clusters, USERS, 1.0 / clusters, UNEVEN) >= smallest
-
-    high = 16 * smallest + 1000  # large enough
-    return bisect_left(range(high), True, smallest + 1, high, key=enough)

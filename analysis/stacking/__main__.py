@@ -83,9 +83,13 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
         chosen[benchmark.name] = _tune(frame, benchmark)
         parts += frame.each(partial(_benchmark_replicate, benchmark, chosen[benchmark.name]), range(replicates))
     for organisations, trial in zip(groups, trials, strict=True):
-        chosen[organisations.name] = {"1": _tune_transfer(frame, trial)}
-        task = partial(_transfer_replicate, organisations, chosen[organisations.name]["1"])
-        parts += frame.each(task, range(replicates))
+        # the λ with the largest mean AUC on simulated organisations, for the first few targets
+        tried = [dict.fromkeys(TRANSFER, l2) for l2 in PENALTIES]
+        tuned = frame.each(partial(_transfer, trial, SEED + 1, TUNED_TARGETS), product(tried, range(TUNING)))
+        reached = pd.DataFrame([row for part in tuned for row in part]).groupby(["method", "l2"])["auc"].mean()
+        best = {str(method): float(l2) for method, l2 in reached.unstack().idxmax(axis=1).items()}
+        chosen[organisations.name] = {"1": best}
+        parts += frame.each(partial(_transfer, organisations, SEED, None), product([best], range(replicates)))
     table = pd.DataFrame([row for part in parts for row in part])
     libraries = ("numpy", "scipy", "scikit-learn", "pandas")
     frame.rows(
@@ -127,23 +131,6 @@ def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float
     return total / TUNING
 
 
-def _tune_transfer(frame: Frame, trial: OrganisationsData) -> dict[str, float]:
-    """The λ with the largest mean AUC on simulated organisations, by method."""
-    tasks = [(l2, replicate) for l2 in PENALTIES for replicate in range(TUNING)]
-    rows = [row for part in frame.each(partial(_transfer_trial, trial), tasks) for row in part]
-    reached = pd.DataFrame(rows).groupby(["method", "l2"])["auc"].mean().unstack()
-    return {str(method): float(best) for method, best in reached.idxmax(axis=1).items()}
-
-
-def _transfer_trial(trial: OrganisationsData, task: tuple[float, int]) -> list[Line]:
-    """The rows of simulated organisations, the first few targets only; the task is λ and the replicate."""
-    l2, replicate = task
-    rows = transfer_rows(
-        trial, 1.0, l2=dict.fromkeys(TRANSFER, l2), streams=Streams(SEED + 1, replicate), only=TUNED_TARGETS
-    )
-    return [{**row, "l2": l2} for row in rows]
-
-
 def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
     """The rows of Figures 1 to 4 for one split of a benchmark's rows. chosen: λ of each method, by ε as a text."""
     streams = Streams(SEED, replicate)
@@ -177,9 +164,17 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
     return rows
 
 
-def _transfer_replicate(organisations: OrganisationsData, l2: dict[str, float], replicate: int) -> list[Line]:
-    """The rows of Table 2 for one draw of the organisations' rows. l2: the penalty λ of each method."""
-    rows = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(SEED, replicate))
+def _transfer(
+    organisations: OrganisationsData, seed: int, only: int | None, task: tuple[dict[str, float], int]
+) -> list[Line]:
+    """The rows of Table 2 for one draw of the organisations' rows.
+
+    Args:
+        seed: of the draw. only: the number of targets, the first ones; None: all.
+        task: the penalty λ of each method, and the replicate.
+    """
+    l2, replicate = task
+    rows = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(seed, replicate), only=only)
     common = {"study": "transfer", "data": organisations.name, "epsilon": 1.0, "groups": len(organisations.groups)}
     return [{**common, "replicate": replicate, "l2": l2[str(row["method"])], **row} for row in rows]
 

@@ -166,7 +166,11 @@ def audit(
                 "them out"
             )
         return audit_at_own_size(Replicate(scenario, 0, data_dir), trials)
-    size = _size(scenario, cluster_size, data_dir)
+    if cluster_size is not None and not 2 <= cluster_size <= LARGEST_COPY:
+        raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
+    if (size := cluster_size) is None:  # that of the smallest cluster
+        with one_thread():
+            size = int(people_of(Replicate(scenario, 0, data_dir)).cluster_sizes.min())
     several = isinstance(scenario.mechanism, LabelExchangeConfig) and scenario.mechanism.asking.several
     if several and narrowed:
         raise InputError("--observer, --epsilon: an audit of users who ask several peers is the learner's, at many ε")
@@ -237,13 +241,3 @@ def _colluders(observer: str, members: int | None) -> int:
     if observer == "coalition" and not 1 <= colluders <= LARGEST_COALITION:
         raise InputError(f"--members {colluders}: must lie in 1..{LARGEST_COALITION}")
     return colluders
-
-
-def _size(scenario: Scenario, cluster_size: int | None, data_dir: Path | None) -> int:
-    """The cluster size that is audited: `cluster_size`, or the size of the scenario's smallest cluster."""
-    if cluster_size is not None:
-        if not 2 <= cluster_size <= LARGEST_COPY:
-            raise InputError(f"--cluster-size {cluster_size}: must lie in 2..{LARGEST_COPY}")
-        return cluster_size
-    with one_thread():
-        return int(people_of(Replicate(scenario, 0, data_dir)).cluster_sizes.min())

@@ -1,10 +1,11 @@
 """Checks of plug-ins: values that their methods return, arguments that these take, and class attributes."""
 
 import inspect
+from difflib import get_close_matches
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 import numpy as np
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from p2p_sim.base.errors import InputError
 
@@ -71,7 +72,7 @@ def wrong_attribute(derived: type, base: type) -> str:
 
 
 def misfit(derived: type, base: type) -> str:
-    """A clause on a class's first public method that does not take the base's arguments; empty if there is none.
+    """A clause on a class's first public method that has other arguments than the base's, or nearly its name; or "".
 
     >>> class Base:
     ...     def fit(self, features, weights): ...
@@ -79,10 +80,18 @@ def misfit(derived: type, base: type) -> str:
     ...     def fit(self, features): ...
     >>> misfit(Learner, Base), misfit(Base, Base)
     ('fit must take (self, features, weights)', '')
+    >>> class Misspelt(Base):
+    ...     def fits(self, features, weights): ...
+    >>> misfit(Misspelt, Base)
+    'fits is no method that is called: is it meant to be fit?'
     """
+    taken = {*vars(derived), *dir(BaseModel)}
+    left = [name for cls in (*derived.__mro__[1:], base) for name in dir(cls) if name not in taken]
     for name, method in inspect.getmembers_static(derived, inspect.isfunction):
         earlier = [vars(cls)[name] for cls in (*derived.__mro__[1:], base) if name in vars(cls)]
         of_base = earlier[-1] if earlier else method
+        if not (earlier or name.startswith("_")) and (near := get_close_matches(name, left, 1, 0.8)):
+            return f"{name} is no method that is called: is it meant to be {near[0]}?"
         if method is of_base or name.startswith("_") or not inspect.isfunction(of_base):
             continue
         parameters = inspect.signature(of_base).parameters

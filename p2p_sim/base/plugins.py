@@ -212,9 +212,11 @@ class PlugIns:
         """
         makers = offers(self.group).get(kind, ())
         if makers and kind in own:
-            raise PlugInError(f"is a kind of p2p-sim itself, and plug-in {makers[0]} offers it too: uninstall that one")
+            raise PlugInError(
+                f"is a kind of p2p-sim itself, and plug-in {makers[0]} offers it too: rename or uninstall that one"
+            )
         if len(makers) > 1:
-            raise PlugInError(f"is offered by {' and by '.join(map(str, makers))}: uninstall all but one")
+            raise PlugInError(f"is offered by {' and by '.join(map(str, makers))}: rename or uninstall all but one")
         return makers[0].load(self.base) if makers else None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -270,6 +272,9 @@ class PlugIns:
             expected = ", ".join(repr(name) for name in (*own, *offers(self.group))) or "those of an installed plug-in"
             text = "kind '{tag}' does not match any of the expected ones: {expected_tags}"
             note = "no installed plug-in has this kind (pip install adds one)"
+            for entry in importlib.metadata.entry_points(name=str(kind)):
+                if entry.group.startswith("p2p_sim") and entry.dist is not None:
+                    note = f"{entry.dist.name} offers this kind in the group {entry.group!r}, not in {self.group!r}"
             context = {"tag": str(kind), "expected_tags": expected, "note": note}
             raise PydanticCustomError("union_tag_invalid", text, context)
         if info.mode == "json":

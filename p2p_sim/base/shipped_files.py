@@ -1,5 +1,6 @@
 """Finds scenario and sweep files by name: files that come with p2p-sim, and the user's own files."""
 
+import contextlib
 import importlib.metadata
 import tomllib
 import warnings
@@ -12,16 +13,13 @@ from p2p_sim.base.whole_files import no_file
 PACKAGE = Path(__file__).parent.parent
 
 
-def _is_checkout(folder: Path) -> bool:
-    """Whether a folder is a checkout of this project, by its pyproject.toml."""
-    try:
-        project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    except (OSError, KeyError, ValueError):
-        return False
-    return bool(project["name"] == "p2p-sim")
-
-
-_AROUND = PACKAGE.parent if not (PACKAGE / "scenarios").is_dir() and _is_checkout(PACKAGE.parent) else PACKAGE
+_AROUND = PACKAGE
+if not (PACKAGE / "scenarios").is_dir():
+    # a checkout has the files beside the package; without this project's pyproject.toml there, it is no checkout
+    with contextlib.suppress(OSError, KeyError, ValueError):
+        file = PACKAGE.parent / "pyproject.toml"
+        if tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"] == "p2p-sim":
+            _AROUND = PACKAGE.parent
 SCENARIOS, EXAMPLES = _AROUND / "scenarios", _AROUND / "examples"
 """Folders of the shipped files: inside the package where a wheel is installed, beside the package in a checkout."""
 SWEEPS = "sweeps/"

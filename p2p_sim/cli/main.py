@@ -315,17 +315,15 @@ def _failure(error: Exception) -> str | None:
     return text
 
 
-def _warn(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
-    print(message if category is Note else f"p2p-sim: warning: {message}", file=sys.stderr)
-
-
 def main() -> None:
     """Run the command line. Bad input ends in one line and exit status 2, a failed run in one line and status 1."""
     atexit.register(gc.freeze)  # spares the end of the process a useless search for garbage
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer offers no name for this class
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn
+            warnings.showwarning = lambda message, category, *_, **__: print(
+                message if category is Note else f"p2p-sim: warning: {message}", file=sys.stderr
+            )
             status = app(prog_name="p2p-sim", standalone_mode=False)
     except (InputError, usage_error) as error:
         text = error.format_message() if hasattr(error, "format_message") else str(error)

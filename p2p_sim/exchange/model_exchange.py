@@ -188,7 +188,8 @@ class _ModelRun:
         self.faults.delay(times, messages)
         if c.bandwidth_bps:
             times = times + 8.0 * sizes / c.bandwidth_bps
-        times = times + self._distance(pairs)
+        if c.distance_s and self.network.overlay is not None:
+            times = times + c.distance_s * self.network.overlay.distances(self.asker[pairs], self.owner[pairs])
         # a message comes unless it is lost, and is delivered if its receiver is online then
         survives = self.faults.survives(messages)
         comes = np.ones(pairs.size, dtype=np.bool_) if survives is None else survives
@@ -200,13 +201,6 @@ class _ModelRun:
         counts["messages_lost"] += int(np.count_nonzero(~comes))
         counts["messages_undelivered"] += int(np.count_nonzero(away))
         return Deliveries(pairs[arrives], times[arrives])
-
-    def _distance(self, pairs: Pairs) -> Floats:
-        """Travel time for the distance of each pair, seconds."""
-        overlay = self.network.overlay
-        if not self.config.distance_s or overlay is None:
-            return np.zeros(pairs.size)
-        return self.config.distance_s * overlay.distances(self.asker[pairs], self.owner[pairs])
 
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
         """The time itself if an organisation is online then, else when it comes back, seconds; inf: never."""

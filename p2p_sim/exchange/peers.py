@@ -78,8 +78,13 @@ class Peers:
         """The peers of users (m,) for a later attempt (from 1; from 0 for gossip views) that starts at times (m,)."""
         if self.hops > 1:
             return self.path(users, attempt)[-1]
-        if self.view is not None:
-            return self._entry(self.view, users, attempt, times)
+        if (view := self.view) is not None:
+            # a random slot of her view; slots are replaced in turn: slot s is s/view_size refreshes ahead of slot 0
+            slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
+            # how often the slot's entry was replaced by her time, which numbers the entry
+            epoch = np.floor(times / view.refresh_s + slot / view.view_size)
+            number = (epoch * view.view_size + slot).astype(np.int64) * self.shard.size + users
+            return self._member(users, self.streams.uniforms("view", self.shard.index).at(number))
         position = self.streams.uniforms("peer", self.shard.index, attempt).at(users)
         return self._neighbour(users, position) if self.overlay is not None else self._member(users, position)
 
@@ -110,14 +115,6 @@ class Peers:
         cluster = np.searchsorted(offsets, users, side="right") - 1
         within = position * (offsets[cluster + 1] - offsets[cluster])
         return within.astype(np.int32) + offsets[cluster].astype(np.int32)
-
-    def _entry(self, view: GossipView, users: Users, attempt: int, times: Floats) -> Users:
-        """A random entry of each user's gossip view as the view is at her time, seconds."""
-        slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
-        # how often the entry was replaced; slots are replaced in turn: slot s is s/view_size refreshes ahead of slot 0
-        epoch = np.floor(times / view.refresh_s + slot / view.view_size)
-        number = (epoch * view.view_size + slot).astype(np.int64) * self.shard.size + users
-        return self._member(users, self.streams.uniforms("view", self.shard.index).at(number))
 
 
 NO_REPLY = -1

@@ -127,7 +127,7 @@ class Explorer:
                  "finished": directory.state == "finished"}
                 for directory in self._directories.all()
             ],
-            "left_out": self._directories.left_out(),
+            "left_out": self._directories.left_out,
         }  # fmt: skip
 
     def _choice(self, request: Request) -> "Worth":

@@ -8,6 +8,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -276,6 +277,7 @@ class ReadableDirectories:
                         )
         return sorted(directories.values(), key=lambda directory: directory.state == "damaged")
 
+    @cached_property
     def left_out(self) -> dict[str, list[str]]:
         """For each reason in `LEFT_OUT`, the names of the published studies that are not offered for it."""
         if self._published is None or not self._published.is_dir():
@@ -284,7 +286,15 @@ class ReadableDirectories:
         studies: dict[str, list[str]] = {}
         for path in sorted(self._published.iterdir()):
             if path.is_dir() and path.name not in offered:
-                studies.setdefault(LEFT_OUT[_has_epsilon(path)], []).append(path.name)
+                # whether a table has a certified ε and a measured value with its interval
+                certified = False
+                for table in filter(Path.is_file, path.glob("*.csv")):
+                    with table.open(encoding="utf-8", errors="replace", newline="") as file:
+                        columns = set(next(csv.reader([file.readline()]), []))
+                    certified |= "epsilon_upper" in columns and any(
+                        f"{name}_low" in columns for name in columns - {"epsilon_upper"}
+                    )
+                studies.setdefault(LEFT_OUT[certified], []).append(path.name)
         return studies
 
     def of(self, *keys: str) -> list[ReadableDirectory]:
@@ -301,13 +311,3 @@ class ReadableDirectories:
             if directory.state == "damaged":
                 raise InputError(f"{directory.name}: {directory.reason}")
         return directories
-
-
-def _has_epsilon(path: Path) -> bool:
-    """Whether a study's directory has a CSV table with a certified ε and a measured value with its interval."""
-    for table in filter(Path.is_file, path.glob("*.csv")):
-        with table.open(encoding="utf-8", errors="replace", newline="") as file:
-            columns = next(csv.reader([file.readline()]), [])
-        if "epsilon_upper" in columns and any(f"{name}_low" in columns for name in columns if name != "epsilon_upper"):
-            return True
-    return False

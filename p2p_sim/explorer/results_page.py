@@ -265,20 +265,19 @@ class Worth:
         swept = [key for key in self.results.keys if key in row]
         rest = [name for name in (*SHOWN, *self._measured) if name in row and name not in swept]
         columns = [name for name in dict.fromkeys([*swept, *rest]) if pd.notna(row[name])]
+        lines = []
+        for name in columns:
+            text = shown_cell(name, row[name])
+            if name + LOW in row and np.isfinite(row[name + LOW]):
+                text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
+            lines.append((short(name), text))
         # of several directories, the one whose key begins the point's name
         directory = next((each for each in self.directories if key.startswith(each.key + ":")), self.directories[0])
         return {
             "name": self._point_text(row),
-            "lines": [(short(name), self._cell_text(row, name)) for name in columns],
+            "lines": lines,
             "scenario": scenario_of(directory, row),
         }
-
-    def _cell_text(self, row: pd.Series, name: str) -> str:
-        """The cell of a row in the column `name` as text, with the mean's interval if it has one."""
-        text = shown_cell(name, row[name])
-        if name + LOW in row and np.isfinite(row[name + LOW]):
-            text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
-        return text
 
     def written(self, format_: str) -> bytes:
         """A file's content in one of `FORMATS`: the figure as `p2p-sim plot` draws it, or the points as CSV."""

@@ -8,7 +8,6 @@ import math
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -114,10 +113,6 @@ class RunsTable:
         self._runs: dict[Path, _ListedRun] = {}
         self._results: OrderedDict[Path, tuple[Stamp, Results]] = OrderedDict()
 
-    @cached_property
-    def _left_out(self) -> dict[str, list[str]]:
-        return self._directories.left_out()
-
     def results(self, directory: ReadableDirectory) -> Results:
         """The results in a directory; those that were used last stay in memory, up to `MOST_READ` rows in all.
 
@@ -149,14 +144,25 @@ class RunsTable:
         version = hashlib.sha256(marks.encode()).hexdigest()[:16]
         if version == since:
             return {"version": version}
-        keys = _varying(run.settings for _, run in runs)
+        # keys of scenarios that differ among the runs, in order of appearance
+        cells: dict[str, set[Cell]] = {}
+        for _, run in runs:
+            for key, cell in run.settings.items():
+                cells.setdefault(key, set()).add(cell)
+        keys = [key for key, several in cells.items() if len(several) > 1 and key not in TAKEN][:MOST_KEYS]
         lines = [_line(directory, run, keys) for directory, run in runs]
         used = [name for name in FIGURES if any(name in line["cells"] for line in lines)]
         columns = [
             {"key": name, "name": short(name), "about": ABOUT.get(name) or readable(name, pd.DataFrame())}
             for name in (*used, *keys)
         ]
-        return {"version": version, "columns": columns, "figures": len(used), "runs": lines, "left_out": self._left_out}
+        return {
+            "version": version,
+            "columns": columns,
+            "figures": len(used),
+            "runs": lines,
+            "left_out": self._directories.left_out,
+        }
 
     def _of(self, directory: ReadableDirectory) -> _ListedRun:
         """The line of a directory as its files are now; they are read if one has changed, unless the list names damage.
@@ -239,15 +245,6 @@ def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
         elif isinstance(part, int | float):
             leaves[key] = value(part), float(part)
     return leaves
-
-
-def _varying(settings: Iterable[Mapping[str, Cell]]) -> list[str]:
-    """Keys that differ among the runs, in order of appearance, without those in `TAKEN`; at most `MOST_KEYS`."""
-    cells: dict[str, set[Cell]] = {}
-    for each in settings:
-        for key, cell in each.items():
-            cells.setdefault(key, set()).add(cell)
-    return [key for key, several in cells.items() if len(several) > 1 and key not in TAKEN][:MOST_KEYS]
 
 
 def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:

@@ -155,7 +155,7 @@ WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
 
 
 def plot_by_trust(
-    panels: Sequence[Panel], groups: Mapping[str, Sequence[str]], path: Path, title: str, note: str
+    panels: Sequence[Panel], path: Path, groups: Mapping[str, Sequence[str]], title: str, note: str
 ) -> None:
     """Draw panels in rows of three; the legend, in groups of trust, fills the place after the last panel.
 

@@ -223,23 +223,18 @@ def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | No
     wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in predicted.probabilities]
     row: dict[str, float | None] = {}
     for kind in kinds:
-        names, (share, *errors) = _summed(predicted.population, kind, [mass, *wrong])
+        # sums over the groups: of the mass, and of each predictor's errors; a class is a column of the arrays (m, K)
+        if kind == CLASS:
+            names: Sequence[str] = [str(k) for k in classes]
+            share, *errors = (part.sum(axis=0) for part in (mass, *wrong))
+        else:
+            grouping = cast(Population, predicted.population).groupings[kind]
+            names, grouped = grouping.names, grouping.of >= 0
+            of = grouping.of[grouped]
+            share, *errors = (np.bincount(of, part.sum(axis=1)[grouped], len(names)) for part in (mass, *wrong))
         for index, name in enumerate(names):
             rates = [float(error[index] / share[index]) for error in errors] if share[index] > 0.0 else []
             figures = (float(share[index] / whole), *rates, None, None)  # None for each missing rate
             columns = map(Group(kind, name).column, (SHARE, ERROR, REFERENCE))
             row |= dict(zip(columns, figures, strict=False))
     return row
-
-
-def _summed(population: People, kind: str, parts: Sequence[Floats]) -> tuple[Sequence[str], Sequence[Floats]]:
-    """The names of the G groups of a grouping, and for each of several arrays (m, K) the sums (G,) over the groups.
-
-    population: holds the m rows. kind: name of the grouping; "class": its groups are the columns of the arrays.
-    """
-    if kind == CLASS:
-        return [str(k) for k in range(population.num_classes)], [part.sum(axis=0) for part in parts]
-    grouping = cast(Population, population).groupings[kind]
-    there, size = grouping.of >= 0, len(grouping.names)
-    of = grouping.of[there]
-    return grouping.names, [np.bincount(of, part.sum(axis=1)[there], size).astype(np.float64) for part in parts]

@@ -211,7 +211,14 @@ def differences(
         One difference for each shared point, in the order of the first rows; the pooled difference last if there are
         several. Points without this column on either side, or without a common replicate if paired, are left out.
     """
-    first_table, second_table = (_wide(rows, axes, column) for rows in (first, second))
+    tables = []
+    for rows in (first, second):
+        # the column with a row for each point, by axis values, and a column for each replicate
+        keyed = rows if axes else rows.assign(_all=0)
+        keys = [*axes] or ["_all"]
+        order = keyed.set_index(keys).index.unique()
+        tables.append(keyed.pivot(index=keys, columns=REPLICATE, values=column).astype(float).reindex(order))
+    first_table, second_table = tables
     by_point = {}
     for point in first_table.index.intersection(second_table.index, sort=False):
         values = dict(zip(axes, point if isinstance(point, tuple) else (point,), strict=False))
@@ -228,17 +235,6 @@ def differences(
         empty = Difference(column, None, float("nan"), float("nan"), difference=None, counts=(0, 0))
         results.append(_difference(column, a, b, values=None, paired=paired) or empty)
     return results
-
-
-def _wide(rows: pd.DataFrame, axes: Sequence[str], column: str) -> pd.DataFrame:
-    """A column's numbers as a table with a row for each point, by axis values, and a column for each replicate.
-
-    axes: columns that tell the points apart; if there are none, all rows are one point.
-    """
-    keyed = rows if axes else rows.assign(_all=0)
-    keys = [*axes] or ["_all"]
-    order = keyed.set_index(keys).index.unique()
-    return keyed.pivot(index=keys, columns=REPLICATE, values=column).astype(float).reindex(order)
 
 
 def _difference(

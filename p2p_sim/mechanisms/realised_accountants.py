@@ -97,7 +97,10 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
         if not (cluster.answers[user] or cluster.anything):  # nobody could fetch her label
             return NothingSeen()
         if isinstance(cluster.law, Capped):
-            return _few_distinct(cluster, noise)
+            # users come and go: the largest cap of a submitter stands for all, so that clusters share an accountant
+            caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
+            if caps.size and alpha is not None:
+                return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)
         return _passed_on(cluster, noise, members=False)
     members = observer == "coalition" and cluster.watched
     if members and (cluster.chosen or cluster.fell_back):
@@ -157,18 +160,6 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
         weights = scipy.sparse.csr_array(weights.multiply(others[:, None])) + cluster.requests
     pooled, draws = (cluster.member, cluster.draws) if members else (None, 1)
     return FetchDistribution(weights, alpha, rates, known=cluster.exposed, members=pooled, draws=draws, realised=True)
-
-
-def _few_distinct(cluster: Cluster, noise: Message) -> Accountant:
-    """Accountant of users who come and go, which takes the largest cap of a submitter for all submitters.
-
-    A cap bounds the probability that a given user is the source of a submission. This coarser bound depends on few
-    numbers, so that many clusters share one cached accountant.
-    """
-    caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
-    if not caps.size or alpha is None:
-        return _passed_on(cluster, noise, members=False)
-    return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)
 
 
 @lru_cache(maxsize=65_536)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import model_validator
 
-from p2p_sim.base import FAULTS, Config, InputError, Uniforms, described, method_of, offer_of, require
+from p2p_sim.base import FAULTS, Config, Uniforms, described, method_of, offer_of, require
 from p2p_sim.network.latency import LatencyLaw
 
 Floats = NDArray[np.float64]
@@ -62,8 +62,8 @@ class InTransit:
         """A travel time of each message, (m,), seconds, from the network's law with random numbers for a purpose."""
         return self.law.quantile(self.uniform(purpose))
 
-    def only(self, rows: Bools | None) -> "InTransit":
-        """The messages of the chosen rows (m,); None: all of them."""
+    def only(self, rows: Bools | slice | None) -> "InTransit":
+        """The messages of the chosen rows, given as m booleans or as a slice; None: all of them."""
         if rows is None:
             return self
         ends = None if self.ends is None else (self.ends[0][rows], self.ends[1][rows])
@@ -193,23 +193,22 @@ class Faults:
     def delay(self, times: Floats, messages: InTransit) -> None:
         """Add the delays of all faults to travel times (m,) in place, seconds."""
         for prefix, fault in self._of["delay_s"]:
-            late = fault.delay_s(messages.named(prefix))
+            late = _asked("delay_s", prefix, fault, messages)
             if prefix:
-                _check(fault, "delay_s", late, times.shape, np.floating)
-                if not (np.isfinite(late) & (late >= 0)).all():
-                    raise InputError(f"{_name(fault, 'delay_s')}: delay_s must give finite seconds of at least 0")
+                right = bool((np.isfinite(late) & (late >= 0)).all())
+                require(_name(fault, "delay_s"), right, ": delay_s must give finite seconds of at least 0")
             times += late
 
     def corrupted(self, messages: InTransit, payload: NDArray[Any], num_classes: int) -> NDArray[Any]:
         """The payload (m, ...) as it arrives, after every fault that changes payloads."""
         for prefix, fault in self._of["corrupted"]:
-            arriving = fault.corrupted(messages.named(prefix), payload.copy(), num_classes)
-            _check(fault, "corrupted", arriving, payload.shape, payload.dtype.type)
-            if arriving.ndim == 1 and arriving.dtype == np.uint8 and arriving.size and arriving.max() >= num_classes:
-                name = _name(fault, "corrupted")
-                raise InputError(f"{name}: corrupted must give labels below {num_classes}, not {arriving.max()}")
-            if arriving.dtype.kind == "f" and not np.isfinite(arriving).all():
-                raise InputError(f"{_name(fault, 'corrupted')}: corrupted must give finite numbers")
+            arriving = _asked("corrupted", prefix, fault, messages, payload, num_classes)
+            name = _name(fault, "corrupted")
+            if arriving.ndim == 1 and arriving.dtype == np.uint8 and arriving.size:
+                most = arriving.max()
+                require(name, bool(most < num_classes), f": corrupted must give labels below {num_classes}, not {most}")
+            finite = arriving.dtype.kind != "f" or bool(np.isfinite(arriving).all())
+            require(name, finite, ": corrupted must give finite numbers")
             payload = arriving
         return payload
 
@@ -217,20 +216,45 @@ class Faults:
         """Which messages any fault with this effect hits, (m,)."""
         hits = np.zeros(messages.user.size, dtype=np.bool_)
         for prefix, fault in self._of[effect]:
-            hit = getattr(fault, effect)(messages.named(prefix))
-            if prefix:
-                _check(fault, effect, hit, hits.shape, np.bool_)
-            hits |= hit
+            hits |= _asked(effect, prefix, fault, messages)
         return hits
+
+
+def _asked(
+    effect: str, prefix: str, fault: NetworkFault, messages: InTransit, payload: NDArray[Any] | None = None,
+    num_classes: int = 0,
+) -> NDArray[Any]:  # fmt: skip
+    """What a fault's method for one of `EFFECTS` gives for m messages: an array with an entry for each of them.
+
+    A plug-in's answer must have the right shape and type, and be the same for the same messages in reverse order. An
+    answer that depends on other messages, or on random numbers of the plug-in's own, would differ between engines.
+
+    Args:
+        prefix: put before the purposes of random numbers; empty: the fault is no plug-in's.
+        payload: (m, ...) what was sent, and num_classes: K; both for the effect "corrupted" alone.
+
+    Raises:
+        InputError: the answer of a plug-in is not as it must be.
+    """
+    method = getattr(fault, effect)
+    sent = () if payload is None else (payload.copy(), num_classes)
+    given: NDArray[Any] = method(messages.named(prefix), *sent)
+    if prefix:
+        kind: type[np.generic] = np.floating if effect == "delay_s" else np.bool_
+        shape: tuple[int, ...] = (messages.user.size,)
+        if payload is not None:
+            kind, shape = payload.dtype.type, payload.shape
+        right = isinstance(given, np.ndarray) and given.shape == shape and np.issubdtype(given.dtype, kind)
+        wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(given)}"
+        require(_name(fault, effect), right, wanted)
+        back = slice(None, None, -1)
+        sent = () if payload is None else (payload[back].copy(), num_classes)
+        again = method(messages.only(back).named(prefix), *sent)
+        wanted = f": {effect} must give a message the same each time, with random numbers of messages.uniform alone"
+        require(_name(fault, effect), np.array_equal(given[back], again, equal_nan=True), wanted)
+    return given
 
 
 def _name(fault: NetworkFault, effect: str) -> str:
     """The beginning of an error message: the package and method of a plug-in, and the scenario's key."""
     return f"{method_of(offer_of(FAULTS, fault.kind), fault, effect)}network.in_transit.kind = {fault.kind!r}"
-
-
-def _check(fault: NetworkFault, effect: str, returned: Any, shape: tuple[int, ...], kind: type) -> None:
-    """Raise an error unless a plug-in's method returned an array of this shape and kind of number."""
-    right = isinstance(returned, np.ndarray) and returned.shape == shape and np.issubdtype(returned.dtype, kind)
-    wanted = f": {effect} must give an array of {kind.__name__} {shape}, not {described(returned)}"
-    require(_name(fault, effect), right, wanted)

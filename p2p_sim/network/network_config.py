@@ -99,7 +99,8 @@ class OnTimeout(Config):
     @model_validator(mode="after")
     def _attempts(self) -> "OnTimeout":
         if (self.retry == "never") != (self.attempts == 1):
-            raise ValueError(f"attempts = {self.attempts} does not go with retry = {self.retry!r}")
+            fitting = "1" if self.retry == "never" else "2 to 10"
+            raise ValueError(f"attempts = {self.attempts}: must be {fitting} with retry = {self.retry!r}")
         return self
 
 

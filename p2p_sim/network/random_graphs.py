@@ -104,7 +104,9 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
     for _ in range(_ROUNDS):
         drawn = rng.integers(size, size=moved.size)
         pairs = _keys(start[moved], drawn, size)
-        fresh = (start[moved] != drawn) & _first_of_each(pairs) & ~_within(pairs, ring) & ~_within(pairs, rewired)
+        fresh = np.zeros(pairs.size, dtype=np.bool_)
+        fresh[np.unique(pairs, return_index=True)[1]] = True  # the first of several equal pairs
+        fresh &= (start[moved] != drawn) & ~_within(pairs, ring) & ~_within(pairs, rewired)
         rewired = _merged(rewired, pairs[fresh])
         moved = moved[~fresh]
         if not moved.size:
@@ -138,13 +140,6 @@ def _split(keys: Integers, size: int) -> Pairs:
     pairs = np.empty((keys.size, 2), dtype=np.int64)
     np.divmod(keys, max(size, 1), out=(pairs[:, 0], pairs[:, 1]))
     return pairs
-
-
-def _first_of_each(keys: Integers) -> Bools:
-    """Which keys (m,) are the first with their value."""
-    first = np.zeros(keys.size, dtype=np.bool_)
-    first[np.unique(keys, return_index=True)[1]] = True
-    return first
 
 
 def _within(keys: Integers, ascending: Integers) -> Bools:

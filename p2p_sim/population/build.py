@@ -142,7 +142,12 @@ def build_population(
         check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
     cluster, own = clusters.assign(sample.users, streams), isinstance(clusters, GivenClusters)
     # users are stored cluster by cluster, and within each cluster in the sample's order
-    users, point = sample.users, sample.point
+    users, point, held = sample.users, sample.point, sample.holdout
+    if own and held is not None and held.cluster is not None and users.cluster is not None:
+        # the source's clusters of the held-out rows, renumbered like the users'; -1: a cluster without users
+        numbers = np.unique(users.cluster)
+        index = np.minimum(np.searchsorted(numbers, held.cluster), len(numbers) - 1)
+        held = replace(held, cluster=np.where(numbers[index] == held.cluster, index, -1))
     if np.any(cluster[1:] < cluster[:-1]):
         order = np.argsort(cluster, kind="stable")
         users = users.take(order)
@@ -152,7 +157,7 @@ def build_population(
         users.labels,
         np.concatenate([[0], np.cumsum(np.bincount(cluster))]).astype(np.int64),
         sample.num_classes,
-        holdout=_placed(sample) if own else sample.holdout,
+        holdout=held,
         law=sample.law,
         point=point,
         law_clusters=sample.law is not None and own,
@@ -195,13 +200,3 @@ def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Strea
     people = source.drawn(streams)
     clusters.check_sizes(people.cluster_sizes)
     return people
-
-
-def _placed(sample: Sample) -> Examples | None:
-    """A sample's holdout with the source's clusters renumbered like those of the users; -1: a cluster without users."""
-    held, user_clusters = sample.holdout, sample.users.cluster
-    if held is None or held.cluster is None or user_clusters is None:
-        return held
-    names = np.unique(user_clusters)
-    index = np.minimum(np.searchsorted(names, held.cluster), len(names) - 1)
-    return replace(held, cluster=np.where(names[index] == held.cluster, index, -1))

@@ -6,11 +6,12 @@ import os
 import struct
 import tempfile
 import zlib
-from functools import lru_cache
 from itertools import product
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
+from cachetools import LRUCache, cached
 from numpy.typing import NDArray
 
 from p2p_sim.base import InputError, no_file
@@ -113,13 +114,8 @@ def state(path: Path) -> State:
     return status.st_mtime_ns, status.st_size
 
 
-@lru_cache(maxsize=64)
-def _checksum(path: Path, state: State) -> str:
-    """The SHA-256 of the file at a path; `state` belongs to the cache's key, so that a changed file is read again."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
+@cached(LRUCache(64), key=lambda path: (path, state(path)), lock=Lock())
 def checksum(path: Path) -> str:
     """The SHA-256 of a file's bytes in hexadecimal digits; cached until the file changes."""
-    return _checksum(path, state(path))
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

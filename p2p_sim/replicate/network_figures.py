@@ -9,7 +9,7 @@ import numpy as np
 from p2p_sim.base import directory_made, in_place_of, writing
 from p2p_sim.exchange import KIND_NAMES, REPLY
 from p2p_sim.network import Overlay
-from p2p_sim.replicate.observed_network import Bools, Counts, ObservedNetwork
+from p2p_sim.replicate.observed_network import Counts, ObservedNetwork
 
 MOST_DRAWN = 400
 """Largest number of users that are drawn; of a larger cluster, those nearest to the user with the largest ε."""
@@ -42,13 +42,6 @@ def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAW
     ends = np.stack([np.repeat(np.arange(whole.num_users), whole.degrees), whole.indices], axis=1)
     ends = position_of[ends]
     return OverlayPart(cluster, users + first, ends[(ends[:, 0] >= 0) & (ends[:, 0] < ends[:, 1])])
-
-
-def _travelled(network: ObservedNetwork, edges: Counts) -> Bools:
-    """Whether a reply came in time along each edge (e,); edges: (e, 2) pairs of users."""
-    replies = network.messages.select((network.messages.kind == REPLY) & ~network.messages.late)
-    ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1)
-    return np.isin(np.sort(edges, axis=1) @ (network.num_users, 1), ends @ (network.num_users, 1))
 
 
 def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
@@ -98,8 +91,13 @@ def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
         share_text = (
             f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
         )
+        # edges along which a reply came in time; n (users) numbers a pair (i, j), i < j, as i n + j
+        replies = m.select((m.kind == REPLY) & ~m.late)
+        number = (network.num_users, 1)
+        ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1) @ number
+        travelled = np.isin(np.sort(who[part.edges], axis=1) @ number, ends)
         drawings["overlay"] = lambda path: plot_overlay(
-            part.edges, travelled=_travelled(network, who[part.edges]),
+            part.edges, travelled=travelled,
             degrees=overlay.degrees[who],
             epsilon=network.epsilon[who], epsilon_local=network.epsilon_local, member=network.member[who],
             own=network.own[who], position=None if position is None else position[who], path=path, statement=statement,

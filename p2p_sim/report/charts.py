@@ -60,6 +60,14 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
         return None
     facets = facets_of(table, finite, view)
     parts = [facet.points for facet in facets]
+    # comparisons: references, then a prediction without features, which is a level or the mean of the points at each x
+    levels, pieces = _references(parts, view), list[Chart]()
+    for panel, part in enumerate(parts):
+        if (baseline := baseline_of(part, view)) is not None:
+            line = [(None, baseline)] if isinstance(baseline, float) else baseline.items()
+            pieces.append({"panel": panel, "points": [[_number(x), _number(y), None, None] for x, y in line]})
+    if pieces:
+        levels.append({"label": baseline_text(view.y), "dash": "2 3", "pieces": pieces})
     # the keys that are not held fixed, those that make lines first
     varied = [key for key in dict.fromkeys([*view.group, *keys]) if table[key].nunique(dropna=False) > 1]
     return {
@@ -70,7 +78,7 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
         "joined": names is None,
         "panels": [plain(facet.heading) for facet in facets],
         "groups": _groups(parts, finite, names, view, keys=varied),
-        "levels": [*_references(parts, view), *_baselines(parts, view)],
+        "levels": levels,
         "note": plain(caption(table, finite, view, note), 600),
     }
 
@@ -196,19 +204,6 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
     return [{"label": reference_text(view.y), "dash": "6 4", "pieces": pieces}] if pieces else []
 
 
-def _baselines(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """A prediction without features: a level, or the mean of the points at each x.
-
-    parts: the table of each panel.
-    """
-    pieces: list[Chart] = []
-    for panel, part in enumerate(parts):
-        if (baseline := baseline_of(part, view)) is not None:
-            level = [(None, baseline)] if isinstance(baseline, float) else baseline.items()
-            pieces.append({"panel": panel, "points": [[_number(x), _number(y), None, None] for x, y in level]})
-    return [{"label": baseline_text(view.y), "dash": "2 3", "pieces": pieces}] if pieces else []
-
-
 def _number(number: Any) -> float | None:
     """A number with eight digits; None for infinity and NaN, which JSON lacks."""
     if number is None or not math.isfinite(number):
@@ -256,7 +251,11 @@ def embedded(text: str, prefix: str, alt: str) -> str:
         for child in list(parent):
             if child.tag in ("metadata", "style"):
                 parent.remove(child)
-        parent.attrib = {_local(key): _prefixed(_local(key), value, prefix) for key, value in parent.attrib.items()}
+        # put the prefix before each identifier
+        for key, value in parent.attrib.copy().items():
+            name, marks = _local(key), {"id": "^", "href": "^#"}
+            del parent.attrib[key]
+            parent.attrib[name] = re.sub(marks.get(name, r"url\(#"), lambda mark: mark[0] + prefix, value)
     box = root.get("viewBox", "0 0 100 100")
     widest = round(float(box.split()[2]) * LARGEST)
     root.attrib = {"viewBox": box, "role": "img", "aria-label": alt, "style": f"{ROUND};max-width:{widest}px"}
@@ -265,12 +264,3 @@ def embedded(text: str, prefix: str, alt: str) -> str:
 
 def _local(name: str) -> str:
     return name.rsplit("}", 1)[-1]
-
-
-def _prefixed(key: str, value: str, prefix: str) -> str:
-    """The value of an attribute with the prefix before each identifier in it."""
-    if key == "id":
-        return prefix + value
-    if key == "href" and value.startswith("#"):
-        return f"#{prefix}{value[1:]}"
-    return re.sub(r"url\(#", f"url(#{prefix}", value)

@@ -53,7 +53,13 @@ def what_was_run(
     same = not any(key.startswith("clusters") for key in varied)
     users = _users(rows) + (_merged_clusters(rows, scenario.get("clusters")) if same else "")
     several = "mechanism.peers" in varied or scenario.get("mechanism", {}).get("peers", 1) != 1
-    text = f"{users} {_mechanism(rows, mechanisms, several)} {_engine(rows)} {_learner(rows)} {_measure(rows)}"
+    if "label_exchange" in set(rows["mechanism_kind"]):
+        engine = f"The exchange was {_kinds(rows, 'engine', ENGINES)}."
+    elif "protocol_events" in rows and rows["protocol_events"].notna().all():
+        engine = "Models were sent as messages over a simulated network."
+    else:
+        engine = "No messages were simulated."
+    text = f"{users} {_mechanism(rows, mechanisms, several)} {engine} {_learner(rows)} {_measure(rows)}"
     if not axes:
         return [text]
     # what the sweep varies: the keys of each axis with their values
@@ -135,13 +141,6 @@ def _mechanism(rows: pd.DataFrame, mechanisms: Mechanisms, several: bool) -> str
         f"Each {noise}, fetches {peers} of her cluster, and passes {passed} on to a learner "
         f"with probability θ = {span(rows['sampling_rate'])}."
     )
-
-
-def _engine(rows: pd.DataFrame) -> str:
-    if "label_exchange" not in set(rows["mechanism_kind"]):
-        sent = "protocol_events" in rows and rows["protocol_events"].notna().all()
-        return "Models were sent as messages over a simulated network." if sent else "No messages were simulated."
-    return f"The exchange was {_kinds(rows, 'engine', ENGINES)}."
 
 
 def _learner(rows: pd.DataFrame) -> str:

@@ -79,6 +79,11 @@ def report_page(
         svg = Markup(embedded(picture.svg, f"figure-{number}-", alt) if picture.svg else "")
         values = json.dumps(picture.chart, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         embeddings.append((alt, svg, values if picture.chart else ""))
+    # identity, model version, seed and replicates of the results, and the versions of the packages
+    about = (("identity", "identity (SHA-256)"), ("model_version", "model version"), ("seed", "seed"))
+    provenance = {heading: plain(manifest[key]) for key, heading in about if key in manifest}
+    provenance["replicates of each point"] = plain(manifest.get("replicates"))
+    versions = sorted((manifest.get("versions") or {}).items())
     content = {
         "name": name,
         "subtitle": subtitle(points, keys),
@@ -96,7 +101,7 @@ def report_page(
         "failures": [_failure(failure, keys) for failure in unresolved[:MOST_FAILURES]],
         "all_failures": len(unresolved),
         **_listings(manifest, name),
-        "provenance": _provenance(manifest),
+        "provenance": provenance | {plain(package): plain(version) for package, version in versions},
         "style": Markup(style),
         "script": Markup(script),
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -122,15 +127,6 @@ def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:
     where = ", ".join(f"{plain(key)} = {plain(failure.get(key))}" for key in keys if key in failure)
     error = plain(failure.get("error"), LONGEST_ERROR)
     return [plain(failure.get("point")), where, plain(failure.get("replicate")), error]
-
-
-def _provenance(manifest: Mapping[str, Any]) -> dict[str, str]:
-    """The identity, model version, seed and replicates of the results, and the versions of the packages."""
-    names = (("identity", "identity (SHA-256)"), ("model_version", "model version"), ("seed", "seed"))
-    lines = {name: plain(manifest[key]) for key, name in names if key in manifest}
-    lines["replicates of each point"] = plain(manifest.get("replicates"))
-    versions = manifest.get("versions") or {}
-    return lines | {plain(name): plain(version) for name, version in sorted(versions.items())}
 
 
 def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -130,19 +130,16 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
     behind = _behind(results, not column.startswith("epsilon"))
     if "epsilon" in f"{request.x} {column}":
         behind += " ε is the largest over clusters and replicates."
-    return _picture(
-        partial(draw, request, results, table), f"{title}{by}. {behind}{_chosen(results)}",
-        partial(_chart, results, table, request),
-    )  # fmt: skip
 
+    def chart() -> "Chart | None":
+        """The values of a figure of lines; None for a heat map or fitted curves, which have no chart in the browser."""
+        from p2p_sim.report.charts import sweep_chart
 
-def _chart(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Chart | None":
-    """The values of a figure of lines; None for a heat map or fitted curves, which have no chart in the browser."""
-    from p2p_sim.report.charts import sweep_chart
+        if request.heat or request.fit:
+            return None
+        return sweep_chart(table, view_of(request, results, table), results.keys, titles(results, table, "")[1])
 
-    if request.heat or request.fit:
-        return None
-    return sweep_chart(table, view_of(request, results, table), results.keys, titles(results, table, "")[1])
+    return _picture(partial(draw, request, results, table), f"{title}{by}. {behind}{_chosen(results)}", chart)
 
 
 def _chosen(results: Results) -> str:

@@ -61,9 +61,13 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     paired = first_results.seed == second_results.seed
     pairs = tuple(d for column in chosen for d in differences(before, after, axes, column, paired))
     if not pairs:
-        raise InputError(
-            f"{first} and {second}: share no point with a common replicate; {_mismatch(before, after, axes)}"
-        )
+        # why no rows match: the first axis without a common value, if there is one
+        why = "no combination of axis values and replicate is in both"
+        for axis in reversed(axes):
+            here, there = (list(dict.fromkeys(table[axis])) for table in (before, after))
+            if not set(here) & set(there):
+                why = f"{axis} is {_few(here)} in one and {_few(there)} in the other"
+        raise InputError(f"{first} and {second}: share no point with a common replicate; {why}")
     return Comparison(
         first=first_results,
         second=second_results,
@@ -97,15 +101,6 @@ def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], re
     if rows.duplicated([*axes, REPLICATE]).any():
         raise InputError(f"{results.directory}: two of its points have the same {', '.join(axes) or 'replicate'}")
     return rows
-
-
-def _mismatch(before: pd.DataFrame, after: pd.DataFrame, axes: Sequence[str]) -> str:
-    """Why no rows of the two tables match, in a few words: the first axis without a common value, if there is one."""
-    for axis in axes:
-        values = [list(dict.fromkeys(table[axis])) for table in (before, after)]
-        if not set(values[0]) & set(values[1]):
-            return f"{axis} is {_few(values[0])} in one and {_few(values[1])} in the other"
-    return "no combination of axis values and replicate is in both"
 
 
 def _few(values: Sequence[object]) -> str:

@@ -131,7 +131,13 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     named = [column for column in (request.group, request.facet) if column]
     # axes that neither x, lines nor panels show: one may run along the lines, each other one makes lines of its own
     free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
-    along = _axis_along(request.x, free, results, table)
+    x, along = request.x, None
+    # if x is a measured column, points follow each other along the swept key along which x moves most
+    if not any(x in axis for axis in results.axes) and is_number(table[x]):
+        varied = [axis[0] for axis in results.axes if table[axis[0]].nunique() > 1]
+        # x may also follow from one swept key alone; then the points are joined along x
+        if is_privacy(x) or not any(_one_to_one(x, key, table) for key in varied):
+            along = max(free, key=lambda key: _reach(key, x, free, table), default=None)
     group = (*((request.group,) if request.group else ()), *(key for key in free if key != along))
     view = View(request.x, request.y, group, request.facet, along)
     lines, facets = len(series(table, group)), table[request.facet].nunique() if request.facet else 1
@@ -143,19 +149,6 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     if facets > MOST_FACETS:
         raise InputError(f"--facet {request.facet}: has {facets} values, at most {MOST_FACETS} panels are drawn")
     return view
-
-
-def _axis_along(x: str, free: Sequence[str], results: Results, table: pd.DataFrame) -> str | None:
-    """The swept key along which a line's points follow each other if x is a measured column; None: along x.
-
-    It is the one of the keys `free` along which x moves most; None if x is text, is swept, or follows from a swept key.
-    """
-    if any(x in axis for axis in results.axes) or not is_number(table[x]):
-        return None
-    varied = [axis[0] for axis in results.axes if table[axis[0]].nunique() > 1]
-    if not is_privacy(x) and any(_one_to_one(x, key, table) for key in varied):
-        return None
-    return max(free, key=lambda key: _reach(key, x, free, table), default=None)
 
 
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:

@@ -53,7 +53,12 @@ def plot(
     written = []
     for chosen in requests:
         full = filled(chosen, results, table)
-        path = out or directory / f"plot-{_file_name(full)}.{ending}"
+        # the file's name says the columns, such as plot-error_rate-vs-epsilon_upper
+        parts = [full.heat, "over", full.x, "and", full.y] if full.heat else [full.y, "vs", full.x]
+        for word, column in (("by", full.group), ("per", full.facet)):
+            parts += [word, column] if column else []
+        name = "-".join(str(part).replace(".", "_").replace("/", "_") for part in parts) + "-fit" * full.fit
+        path = out or directory / f"plot-{name}.{ending}"
         try:
             with in_place_of(path) as partial:
                 draw(full, results, table, partial)
@@ -97,14 +102,6 @@ def _ending(out: Path | None, format_: str | None) -> str:
     if out is not None and not out.parent.is_dir():
         raise InputError(f"--out {out}: there is no directory {out.parent}")
     return ending
-
-
-def _file_name(request: Chosen) -> str:
-    """The name of a figure's file after `plot-`, from its columns, such as error_rate-vs-epsilon_upper."""
-    parts = [request.heat, "over", request.x, "and", request.y] if request.heat else [request.y, "vs", request.x]
-    for word, column in (("by", request.group), ("per", request.facet)):
-        parts += [word, column] if column else []
-    return "-".join(str(part).replace(".", "_").replace("/", "_") for part in parts) + "-fit" * request.fit
 
 
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:

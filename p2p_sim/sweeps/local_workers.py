@@ -197,7 +197,14 @@ class _Crew:
         Args:
             seconds: time after which workers are started.
         """
-        later = threading.Timer(seconds, self._hire_others)
+
+        def hire_others() -> None:
+            """Start all workers but one, which this process replaces; each takes up a batch as soon as it is ready."""
+            with self._lock:
+                for _ in range(self._queue.draw(self._plan.workers - 1)):
+                    self.hire(at_once=True)
+
+        later = threading.Timer(seconds, hire_others)
         later.start()
         try:
             while batch := self._next_here():
@@ -205,12 +212,6 @@ class _Crew:
         finally:
             later.cancel()
             later.join()
-
-    def _hire_others(self) -> None:
-        """Start all workers but one, which this process replaces; each takes up a batch as soon as it is ready."""
-        with self._lock:
-            for _ in range(self._queue.draw(self._plan.workers - 1)):
-                self.hire(at_once=True)
 
     def _next_here(self) -> Batch | None:
         """The batch that this process runs next, a new one or that of a worker that is not ready.

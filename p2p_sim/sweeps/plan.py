@@ -78,11 +78,16 @@ class SweepPlan:
     @cached_property
     def steps(self) -> list[list[tuple[Any, ...]]]:
         """For each axis and step along it, the values of its keys; whole numbers where the base scenario has one."""
-        return [
-            [tuple(_like(value, value_at(self._tree, name)) for name, value in zip(axis.names, step, strict=True))
-             for step in axis.steps]
-            for axis in self.axes
-        ]  # fmt: skip
+        steps = []
+        for axis in self.axes:
+            # whether the base scenario's value is a whole number; a finite float is then rounded to one
+            whole = [type(value_at(self._tree, name)) is int for name in axis.names]
+            steps.append([
+                tuple(round(value) if whole[i] and isinstance(value, float) and math.isfinite(value) else value
+                      for i, value in enumerate(step))
+                for step in axis.steps
+            ])  # fmt: skip
+        return steps
 
     def points(self) -> Iterator[Point]:
         """All points; the last axis varies fastest."""
@@ -210,17 +215,14 @@ def load_sweep(path: str | Path, overrides: Iterable[str] = (), data_dir: Path |
     try:
         base = Scenario.from_tree(tree, base_file.parent)
     except InputError as error:
-        hint = _unquoted(file.set)
-        raise (InputError(f"{path}: {error}{hint}") if hint else error.within(path)) from None
+        # TOML reads a dotted key of [set] without quotes as a table
+        for key, value in file.set.items():
+            if isinstance(value, Mapping) and value and "kind" not in value:
+                quoted = f'"{key}.{next(iter(value))}"'
+                hint = f"[set] replaces the whole table {key}: write a single key in quotes, {quoted}"
+                raise InputError(f"{path}: {error}; {hint}") from None
+        raise error.within(path) from None
     return make_plan(file.name, base, file.axes, base.replicates, plots=file.plots, data_dir=data_dir, where=str(path))
-
-
-def _unquoted(changes: Mapping[str, Any]) -> str:
-    """A hint if [set] of a sweep file has a dotted key without quotes, which TOML reads as a table; else empty."""
-    for key, value in changes.items():
-        if isinstance(value, Mapping) and value and "kind" not in value:
-            return f'; [set] replaces the whole table {key}: write a single key in quotes, "{key}.{next(iter(value))}"'
-    return ""
 
 
 def make_plan(
@@ -254,13 +256,6 @@ def make_plan(
     except InputError as error:
         raise InputError(f"{where}: axes: {error}") from None
     return plan
-
-
-def _like(value: Any, current: Any) -> Any:
-    """`value`, rounded to a whole number if it is a finite float and `current`, the base scenario's value, is whole."""
-    if isinstance(value, float) and math.isfinite(value) and isinstance(current, int) and not isinstance(current, bool):
-        return round(value)
-    return value
 
 
 def _cell(value: Any) -> Any:

@@ -101,13 +101,14 @@ def _whole(task: Task, shares: list[Done]) -> Done:
     for share in shares:
         if share.error is not None:
             return replace(share, task=task, row=None)
-    return attempt(task, lambda task: _result(task, [share.row for share in shares if share.row is not None]))
 
+    def row(task: Task) -> StatedRow:
+        """The row of the replicate, with the conditions of its privacy figures."""
+        case, ready = task.case, _prepare(task)
+        parts = [share.row for share in shares if share.row is not None]
+        if isinstance(ready, Streamed):
+            return measure_streamed(case, ready, parts)
+        joined = Outcome.join(parts, ready.network.overlay)
+        return measure(case, ready.population, ready.mechanism, joined).stated
 
-def _result(task: Task, parts: list[Outcome]) -> StatedRow:
-    """The row of a replicate from its parts, with the conditions of its privacy figures."""
-    case, ready = task.case, _prepare(task)
-    if isinstance(ready, Streamed):
-        return measure_streamed(case, ready, parts)
-    joined = Outcome.join(parts, ready.network.overlay)
-    return measure(case, ready.population, ready.mechanism, joined).stated
+    return attempt(task, row)

@@ -131,13 +131,14 @@ class Trials:
         from optuna.trial import TrialState, create_trial
 
         measured = trial.loss is not None and trial.violation is not None
+        params = {key: trial.settings[key] for key in self._space.keys}
+        for dimension in self._space.dimensions:
+            if dimension.values and _ordered(dimension):  # Optuna has a number's index in ascending order
+                params[dimension.key] = sorted(dimension.values).index(params[dimension.key])
         return create_trial(
             state=TrialState[_IN_OPTUNA[trial.state]],
             value=trial.loss if trial.state == "finished" else None,
-            params={
-                dimension.key: _to_optuna(dimension, trial.settings[dimension.key])
-                for dimension in self._space.dimensions
-            },
+            params=params,
             distributions=self._distributions,
             intermediate_values={trial.replicates: float(trial.loss or 0.0)} if measured else {},
             constraints={"goal": float(trial.violation or 0.0)} if measured else None,
@@ -190,11 +191,6 @@ def _distribution(dimension: Dimension) -> "BaseDistribution":
 def _ordered(dimension: Dimension) -> bool:
     """Whether a dimension's list holds numbers alone, which the sampler may interpolate."""
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in dimension.values)
-
-
-def _to_optuna(dimension: Dimension, value: Any) -> Any:
-    """A dimension's value in Optuna's form: in a list of numbers, its index in ascending order."""
-    return sorted(dimension.values).index(value) if dimension.values and _ordered(dimension) else value
 
 
 def _value(dimension: Dimension, drawn: Any) -> Any:

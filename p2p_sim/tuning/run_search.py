@@ -10,7 +10,6 @@ from typing import Any
 
 from p2p_sim.base import EITHER, InputError, count
 from p2p_sim.replicate import row_judged
-from p2p_sim.results import Store
 from p2p_sim.scenario import Scenario
 from p2p_sim.sweeps import Batch, Done, Executor, Perform, Serial, attempt, perform, warn
 from p2p_sim.tuning.goal import Goal, Measured, check_goal, check_look
@@ -99,7 +98,8 @@ def tune(
         store, journal = session.store, directory / JOURNAL
         if not store.stored:
             tuning.write_manifest(directory, identity)
-            stop.callback(_unless_begun, store, journal)
+            # a search of which no replicate could be run leaves no journal
+            stop.push(lambda *_: None if store.stored else journal.unlink(missing_ok=True))
         # search: trials are chosen in batches, and run replicate by replicate
         runs, study = TrialRuns(tuning, session, work), Trials(tuning.space, tuning.base.seed, journal)
         search = Search(
@@ -110,11 +110,13 @@ def tune(
             raise InputError(f"{directory}: no trial could be run; the first error is: {session.first_error[:300]}")
         # measure the best setting on further replicates, and write everything in the order of the trials
         best = _confirmed(tuning, runs, ended)
-        tuning.write_manifest(
-            directory,
-            identity,
-            axes=[{"keys": [key], "values": _values_of(key, ended), "labels": None} for key in tuning.space.keys],
-        )
+        axes: list[dict[str, Any]] = []
+        for key in tuning.space.keys:
+            # the values that trials have, each once: numbers in ascending order, then texts
+            values = {json.dumps(trial.settings[key]): trial.settings[key] for trial in ended}.values()
+            ordered = sorted(values, key=lambda value: (isinstance(value, str), value))
+            axes.append({"keys": [key], "values": [[value] for value in ordered], "labels": None})
+        tuning.write_manifest(directory, identity, axes=axes)
         store.finish(lambda row: min(row[TRIAL], len(ended)), lambda row: row[TRIAL] < len(ended))
         measured = {trial.number: _figures(tuning, runs, trial) for trial in ended}
         files = write_outcome(directory, tuning, ended, measured, best)
@@ -126,12 +128,6 @@ def tune(
 def perform_judged(batch: Batch) -> list[Done]:
     """Run tasks one after another; each row has the accuracy on released labels that were held back."""
     return [attempt(task, lambda task: row_judged(task.case)) for task in batch]
-
-
-def _unless_begun(store: Store, journal: Path) -> None:
-    """Removes the journal of a search if none of its replicates could be run."""
-    if not store.stored:
-        journal.unlink(missing_ok=True)
 
 
 def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetting | None:
@@ -155,12 +151,6 @@ def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
     if not replicates:
         return None
     return Measured(tuning.goal.score(replicates), max(replicate.epsilon for replicate in replicates))
-
-
-def _values_of(key: str, trials: list[Trial]) -> list[list[Any]]:
-    """The values of a key that trials have, each once."""
-    values = {json.dumps(trial.settings[key]): trial.settings[key] for trial in trials}.values()
-    return [[value] for value in sorted(values, key=lambda value: (isinstance(value, str), value))]
 
 
 def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:

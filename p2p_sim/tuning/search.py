@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from p2p_sim.tuning.goal import Goal, Measured
 from p2p_sim.tuning.optuna_study import State, Trial, Trials
@@ -53,7 +54,12 @@ class Search:
         """
         going, ended = list(chosen), list[Trial]()
         first = chosen[0].number
-        for rung in self._rungs():
+        # a trial is judged after all its replicates, or after the first 2, 4, 8 and so on
+        ends = [FIRST_LOOK if self.early else self.replicates]
+        while ends[-1] < self.replicates:
+            ends.append(2 * ends[-1])
+        for low, high in pairwise([0, *ends]):
+            rung = range(low, min(high, self.replicates))
             measured = self.measure(going, rung)
             still = []
             for trial in going:
@@ -77,15 +83,6 @@ class Search:
         replicates = self._measured[trial.number]
         loss, violation = self.goal.loss(replicates), self.goal.violation(replicates)
         return replace(trial, state=state, loss=loss, violation=violation, replicates=len(replicates))
-
-    def _rungs(self) -> list[range]:
-        """Ranges of replicates, after each of which a trial is judged: all at once, or the first 2, 4, 8 and so on."""
-        if not self.early or self.replicates <= FIRST_LOOK:
-            return [range(self.replicates)]
-        ends = [FIRST_LOOK]
-        while ends[-1] < self.replicates:
-            ends.append(min(2 * ends[-1], self.replicates))
-        return [range(low, high) for low, high in zip([0, *ends], ends, strict=False)]
 
     def _hopeless(self, replicates: Sequence[Measured], first: int) -> bool:
         """Whether a trial cannot win, or is worse than the median of earlier trials with as many replicates.

@@ -247,6 +247,8 @@ FOUND = {
         (lambda: noise("floats"), "lost must give an array of bool"),
         (lambda: noise("nothing"), "lost must give an array of bool .*, not NoneType"),
         (lambda: noise("longer"), r"lost must give an array of bool .*, not bool \(\d+,\)"),
+        (lambda: noise("own dice"), "lost must give a message the same each time, with random numbers of messages.uni"),
+        (lambda: noise("by neighbour"), "lost must give a message the same each time"),
     ],
     "NoiseConfig.duplicated": [
         (lambda: noise("numbers"), "duplicated must give an array of bool .*, not int64"),
@@ -268,6 +270,7 @@ FOUND = {
         (lambda: behaves("number"), r"must yield what me.ask\(\) or me.wait\(\) gives, not 3"),
         (lambda: behaves("nothing"), r"must yield what me.ask\(\) or me.wait\(\) gives, not None"),
         (lambda: behaves("reply"), r"must yield what me.ask\(\) or me.wait\(\) gives, not Reply\("),
+        (lambda: behaves("no yield"), r"must write yield before me.ask\(\), whose value is the reply, not <"),
         (lambda: behaves("class 2"), "me.submit: must be a label, 0 to 1, not 2"),
         (lambda: behaves("class -1"), "me.submit: must be a label, 0 to 1, not -1"),
         (lambda: behaves("half a class"), "me.submit: must be a label, 0 to 1, not 0.5"),

@@ -184,6 +184,9 @@ class Narrow(LocalMechanism):
     kind: Literal["mine"] = "mine"
     def transition(self):
         return None
+class Misspelt(Whole):
+    def transitions(self, num_classes):
+        return None
 class Named(Whole):
     kind: Literal["theirs"] = "theirs"
 class Planet(Whole):
@@ -203,6 +206,11 @@ number = 3
         ("mine", "fine:number", "fine:number must be a class derived from"),
         ("mine", "fine:Unfinished", "plug-in broken 2.0: fine:Unfinished lacks transition"),
         ("mine", "fine:Narrow", "plug-in broken 2.0: fine:Narrow.transition must take (self, num_classes)"),
+        (
+            "mine",
+            "fine:Misspelt",
+            "fine:Misspelt.transitions is no method that is called: is it meant to be transition?",
+        ),
         ("mine", "fine:Named", "needs kind: Literal['mine'], the name of its entry point, not 'theirs'"),
         ("mine", "fine:Planet", "fine:Planet.adjacency = 'planet': must be 'label' or 'example'"),
         ("mine", "fine:Text", "fine:Text.conditions = 'all is well': must be a valid tuple"),
@@ -234,6 +242,15 @@ def test_a_broken_plug_in_is_a_fault_of_its_kind_alone(
     assert json.loads(shown.out)["properties"]["mechanism"]
     [warning] = shown.err.splitlines()
     assert warning.startswith(f"p2p-sim: warning: p2p_sim.mechanisms: {kind}: ")
+
+
+def test_a_misspelt_group_is_named(folder):
+    (folder / "fine.py").write_text(MODULE)
+    install(folder, "astray", "1.0", {"p2p_sim.mechanism": {"mine": "fine:Whole"}})
+    plugins.offers.cache_clear()
+    wrong = "astray offers this kind in the group 'p2p_sim.mechanism', not in 'p2p_sim.mechanisms'"
+    with pytest.raises(InputError, match=wrong):
+        Scenario.from_tree({"name": "x", "mechanism": {"kind": "mine"}})
 
 
 def test_a_kind_that_two_packages_offer_is_refused(folder):

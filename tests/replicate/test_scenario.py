@@ -100,7 +100,7 @@ def test_defaults_make_a_scenario_that_runs():
         ({"network": {"overlay": {"kind": "regular", "degre": 3}}}, "overlay.degre: unknown key; did you mean"),
         ({"network": {"loss": 1.0}}, "network.loss = 1.0: should be less than 1"),
         ({"network": {"on_timeout": {"retry": "redraw", "attempts": 2}}}, "on_timeout needs request_timeout_s"),
-        ({"network": {"on_timeout": {"retry": "redraw"}}}, "attempts = 1 does not go with retry = 'redraw'"),
+        ({"network": {"on_timeout": {"retry": "redraw"}}}, "attempts = 1: must be 2 to 10 with retry = 'redraw'"),
         ({"network": {"batch_submission": True}}, "batch_submission needs deadline_s"),
         ({"network": {"distance_s": 1.0}}, "distance_s = 1 needs overlay.kind = 'geometric'"),
         ({"network": {"peers": {"kind": "random_walk"}}}, "random_walk' needs an overlay"),

@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from p2p_sim.privacy.accountant import Accountant
+from p2p_sim.privacy.accountant import Accountant, FlippedLabels
 from p2p_sim.privacy.binomial_windows import some
 from p2p_sim.privacy.bound import LARGEST_CLUSTER, Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.composition_lower_end import AttainedPair
@@ -148,7 +148,7 @@ class TimedLearner(Accountant):
 
 
 @dataclass(frozen=True)
-class Peer(Accountant):
+class Peer(FlippedLabels):
     """One curious user of the cluster: she sees the noisy labels of the peers whom she asked, but not the release.
 
     Args:
@@ -172,11 +172,6 @@ class Peer(Accountant):
     def basis(self) -> str:
         """In words, how the bounds are computed, for reports."""
         return "exact: one noisy label" if self.peers == ((1, 1.0),) else "exact: the noisy labels that she got"
-
-    @property
-    def pure_epsilon(self) -> float:
-        """ε₀, the ε of the noisy label alone at δ = 0, which holds for every observer."""
-        return local_epsilon(self.flip_prob)
 
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding.

@@ -128,7 +128,11 @@ class ClusterExchange(Sources):
         # where evaluations are limited raise ε by `room`: then V of the other data sets may be smaller by (1 + room)²
         variance_share = 1.0
         if not self.searched_in_full:
-            room = self._room(upper, delta)
+            # the largest room that costs less than revealing `least_revealed` bits; 0 if none does
+            reduced = self._evaluator(self._zeros_revealed, log_delta)
+            views = reduced.views(ZEROS.ones)
+            dear = (room for room in _ROOM if reduced.bounds(views, upper * (1.0 + room), (False,))[0].max() > delta)
+            room = next(dear, 0.0)
             upper, variance_share = min(upper * (1.0 + room), local), 1.0 / (1.0 + room) ** 2
         targets = [PrivacyTarget(upper, delta)]
 
@@ -202,17 +206,6 @@ class ClusterExchange(Sources):
         the first one without its limit.
         """
         return self.sources // (100 if self.sources <= 20_000 else 50)
-
-    def _room(self, epsilon: float, delta: float) -> float:
-        """The largest relative increase of `epsilon` among `_ROOM` by less than revealing `least_revealed` bits costs.
-
-        0 if none is less. epsilon: the ε at `delta` if all others hold label 0.
-        """
-        reduced = self._evaluator(self._zeros_revealed, math.log(delta))
-        views = reduced.views(ZEROS.ones)
-        return next(
-            (room for room in _ROOM if reduced.bounds(views, epsilon * (1.0 + room), (False,))[0].max() > delta), 0.0
-        )
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
