@@ -177,9 +177,8 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
     points = rng.standard_normal((LABELLED, 1))
     learner = SemiSupervised(epsilon=EPSILON, random_state=streams.integer_seed(f"noise threshold {n}"))
     learner.fit(points, points[:, 0] >= 0.0, rng.standard_normal((n, 1)))
-    net = cast(HalfSpaceNet, learner.net_)  # the default, here of half-lines
     # the learned rule is wrong between 0 and the learned threshold: the probability of this interval under N(0, 1)
-    error = abs(float(ndtr(net.cuts[learner.chosen_, 0])) - 0.5)
+    error = abs(float(ndtr(cast(HalfSpaceNet, learner.net_).cuts[learner.chosen_, 0])) - 0.5)
     bound = learner.privacy()
     return Measurement(
         "threshold", "N(0, 1)", n, replicate, method=THRESHOLD, value=error,

@@ -330,8 +330,8 @@ def plot_clusters(table: pd.DataFrame, path: Path) -> None:
         ("coalition", "epsilon_unasked", "with {}, not asked by any of them"),
     ):
         chosen = table[(table["part"] == part) & (table["quantity"] == quantity)]
-        for setting in chosen["setting"].unique():
-            lines.append(Curve.of(label.format(setting), chosen[chosen["setting"] == setting], "at", "value"))
+        for setting, points in chosen.groupby("setting", sort=False):
+            lines.append(Curve.of(label.format(setting), points, "at", "value"))
     sizes = lines[0].x
     [local] = table.loc[table["setting"] == "asked the target", "value"]
     lines.append(Curve("asked by a colluder: ε₀", [min(sizes), max(sizes)], [local] * 2, dashed=True, marked=False))

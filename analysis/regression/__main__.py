@@ -141,8 +141,7 @@ def floor_of(law: LabelLaw) -> float:
     points, mean = law.points, law.mean
     of_cluster = np.repeat(mean.reshape(-1, 4).mean(axis=1), 4)
     X = np.column_stack([np.ones(len(points)), points])
-    weights = np.linalg.lstsq(X, of_cluster, rcond=None)[0]
-    return float(np.mean((X @ weights - mean) ** 2))
+    return float(np.mean((X @ np.linalg.lstsq(X, of_cluster, rcond=None)[0] - mean) ** 2))
 
 
 def paired(rows: pd.DataFrame) -> list[dict[str, object]]:

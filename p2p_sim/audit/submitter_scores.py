@@ -241,8 +241,7 @@ def _numbers(submits: Bools) -> NDArray[np.int64]:
 
 def _packed(bits: Bools) -> Packed:
     """Bits (..., N) as integers of 64 bits, filled up with zeros."""
-    missing = -bits.shape[-1] % 64
-    filled = np.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, missing)])
+    filled = np.pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 64)])
     return np.ascontiguousarray(np.packbits(filled, axis=-1)).view(np.uint64)
 
 

@@ -97,8 +97,7 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
     counts = [np.bincount(np.where(got < 0, classes, got), minlength=classes + 1) + 1.0 for got in results]
     low, high = (count / count.sum() for count in counts)
     gains = np.log(high) - np.log(low)
-    answered = 1.0 - 0.5 * (low[-1] + high[-1])
-    used = min(mechanism.queries, mechanism.answers / answered)
+    used = min(mechanism.queries, mechanism.answers / (1.0 - 0.5 * (low[-1] + high[-1])))
     return VoteResults(others, gains, float((high - low) @ gains) * used)
 
 

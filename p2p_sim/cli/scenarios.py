@@ -92,8 +92,7 @@ def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenar
     where = located(path)  # the note on the path comes before slow imports
     from p2p_sim import load_scenario
 
-    chosen = [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())]
-    return load_scenario(where, chosen)
+    return load_scenario(where, [*(overrides or ()), *([f'engine="{engine}"'] if engine else ())])
 
 
 def against_randomised_response(

@@ -110,9 +110,7 @@ class MessageTiming:
         """
         if self.hops > 1:
             return self._peers.path(users, draw)
-        if draw == 0:
-            return [self.choices.peer[users]]
-        return [self._peers.again(users, draw, times)]
+        return [self.choices.peer[users]] if draw == 0 else [self._peers.again(users, draw, times)]
 
     def serves(self, users: Users) -> Bools | None:
         """Which of the users (m,) answer and forward requests; None: all of them."""

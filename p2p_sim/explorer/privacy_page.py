@@ -208,9 +208,9 @@ def scenario(question: Question, delta: float) -> str:
     The coalition's ε in a row is computed on another grid and may differ in the last digits.
     """
     size, members = question.cluster_size, question.members
-    if size is None or question.num_classes != 2 or question.rounds != 1 or question.observer not in COLUMNS:
-        return ""
-    if size > (LARGEST_SCENARIO if members is None else LARGEST_WITH_COALITION):
+    largest = LARGEST_SCENARIO if members is None else LARGEST_WITH_COALITION
+    other = question.num_classes != 2 or question.rounds != 1 or question.observer not in COLUMNS
+    if other or size is None or size > largest:
         return ""
     # a coalition needs the event engine, which records what its members fetched
     tree: dict[str, Any] = {

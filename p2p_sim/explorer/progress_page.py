@@ -112,9 +112,7 @@ def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: 
     while len(rows.speed) > 2 and now - rows.speed[1][0] > WINDOW_S:
         rows.speed.popleft()
     begin, before = rows.speed[0]
-    if now <= begin or count <= before:
-        return None
-    return (total - count) * (now - begin) / (count - before)
+    return (total - count) * (now - begin) / (count - before) if now > begin and count > before else None
 
 
 def _cells(line: bytes, keys: list[str]) -> list[str]:

@@ -73,8 +73,7 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
     """
     looks = looks_of(panels)
     columns = min(2, len(panels))
-    rows = -(-len(panels) // columns)
-    height = 3.5 * rows + (0.0 if len(panels) % columns else 1.4)
+    height = 3.5 * (-(-len(panels) // columns)) + (0.0 if len(panels) % columns else 1.4)
     with drawing(path, 7.6, height if len(panels) > 1 else 5.2, panels=len(panels), columns=columns) as (figure, grid):
         for axes, panel in zip(grid, panels, strict=True):
             for curve in panel.curves:

@@ -15,10 +15,7 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     n_features_in_: int
 
-    @property
-    def classes_(self) -> Ints:
-        """The two classes, 0 and 1."""
-        return np.array([0, 1])
+    classes_ = np.array([0, 1])
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn from features X (n, d) and labels y (n,), each 0 or 1.

@@ -231,12 +231,9 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
     n, some = sizes[:, None], np.maximum(m, 1.0)
     own = (squares - total) / some
     several = (squares - np.where(m > 1, total**2 / some, 0.0)) / np.maximum(m - 1, 1.0) / some
-    if evidence.drift is not None:
-        variance = several
-    elif evidence.repeated:
-        variance = several + own / n
-    else:
-        variance = np.where(m == n, own / some, several)
+    variance = several
+    if evidence.drift is None:
+        variance = several + own / n if evidence.repeated else np.where(m == n, own / some, several)
     home = np.repeat(np.arange(count), sizes)
     predicted = np.bincount(home * k + predictions, minlength=count * k).reshape(count, k) / n
     return _Shares(np.asarray(sizes / sizes.sum()), total / some, variance, predicted, m[:, 0] > 0)

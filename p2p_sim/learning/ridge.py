@@ -168,5 +168,4 @@ def value_floor(people: People, law: ValueLaw | None) -> float | None:
 def affine(points: Floats, target: Floats, mass: Floats) -> Floats:
     """Values (P,) of the affine function of the points (P, d) nearest to the target (P,) in mean square by mass."""
     X, root = np.column_stack([np.ones(len(points)), points]), np.sqrt(mass)
-    weights = np.linalg.lstsq(X * root[:, None], target * root, rcond=None)[0]
-    return np.asarray(X @ weights)
+    return np.asarray(X @ np.linalg.lstsq(X * root[:, None], target * root, rcond=None)[0])

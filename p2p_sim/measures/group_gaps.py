@@ -64,5 +64,4 @@ def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
     share = rows[group.column(SHARE)].astype(float)
     own = (rows[group.column(ERROR)] - rows[group.column(REFERENCE)]).astype(float)
     whole = (rows[ERROR] - rows[REFERENCE]).astype(float)
-    others = (whole - share * own) / (1.0 - share).where(share < 1.0)
-    return own - others
+    return own - ((whole - share * own) / (1.0 - share).where(share < 1.0))

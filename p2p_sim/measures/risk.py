@@ -50,8 +50,7 @@ def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float
     zeros, ones = np.bincount(rank, weights=negative), np.bincount(rank, weights=positive)
     if not (zeros.sum() > 0.0 and ones.sum() > 0.0):
         return None
-    below = np.cumsum(zeros) - 0.5 * zeros
-    return float(ones @ below / (zeros.sum() * ones.sum()))
+    return float(ones @ (np.cumsum(zeros) - 0.5 * zeros) / (zeros.sum() * ones.sum()))
 
 
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:

@@ -43,8 +43,7 @@ def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> Po
     if learned.shape != label_distribution.shape or learned.ndim != 2 or learned.shape[1] < 2:
         raise ValueError(f"learned of shape {learned.shape}: needs (n, K), K at least 2, as label_distribution has")
     flip = bit_flip_prob_of(epsilon)
-    bits = flip + (1.0 - 2.0 * flip) * label_distribution
-    error = np.abs(learned - bits).max(axis=1)
+    error = np.abs(learned - (flip + (1.0 - 2.0 * flip) * label_distribution)).max(axis=1)
     scaled = 2.0 * error / math.tanh(epsilon / 4.0)
     second, best = np.partition(label_distribution, -2, axis=1)[:, -2:].T
     chosen = np.take_along_axis(label_distribution, learned.argmax(axis=1)[:, None], axis=1)[:, 0]

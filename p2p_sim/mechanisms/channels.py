@@ -150,8 +150,7 @@ class ShuffledChannel(Channel):
         """Returns the noisy labels of all users (n,), randomly permuted among the users of each cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
         cluster, keys = np.repeat(np.arange(len(sizes)), sizes), streams.generator("shuffle").random(labels.size)
-        order = np.lexsort((keys, cluster))
-        return replace(sent, payload=sent.payload[order])
+        return replace(sent, payload=sent.payload[np.lexsort((keys, cluster))])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """Unbiased class scores of the released labels, no two of which are from the same user; None if unknown."""

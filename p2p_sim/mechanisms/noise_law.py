@@ -256,11 +256,9 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     if np.linalg.cond(inside) >= LARGEST_CONDITION:
         return lower, upper
     scores = np.linalg.inv(inside)
-    others = np.setdiff1d(np.arange(k), sent)
-    means = transition[np.ix_(others, sent)] @ scores
+    means = transition[np.ix_(np.setdiff1d(np.arange(k), sent), sent)] @ scores
     most = np.maximum(means.max(axis=0, initial=0.0), 0.0)
-    least = np.minimum(means.min(axis=0, initial=0.0), 0.0)
-    upper[np.ix_(sent, sent)] = scores - least
+    upper[np.ix_(sent, sent)] = scores - np.minimum(means.min(axis=0, initial=0.0), 0.0)
     bounded = most < 1.0 - 1e-9
     lower[np.ix_(sent, sent[bounded])] = ((scores - most) / np.where(bounded, 1.0 - most, 1.0))[:, bounded]
     return lower, upper

@@ -248,8 +248,7 @@ class VectorApproximation(Message):
         p is the flip probability of a bit.
         """
         flip = self.bit_flip_prob
-        numerator = (1.0 - flip) ** 2 - delta
-        return max(0.0, math.log(max(numerator / flip**2, 1.0)) * (1.0 - 1e-12))
+        return max(0.0, math.log(max(((1.0 - flip) ** 2 - delta) / flip**2, 1.0)) * (1.0 - 1e-12))
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
         """Weights (n, K) whose mean, given the true label, is its one-hot vector: (b - p)/(1 - 2p) for each bit b.

@@ -142,8 +142,7 @@ class Engine:
         near = np.partition(times, min(windows * self._target, times.size) - 1)
         self._origin = float(near.min())
         reach = float(near[min(windows * self._target, times.size) - 1]) - self._origin
-        smallest = 1e-9 * max(1.0, abs(self._origin))
-        self._width = max(reach / windows, smallest) * (1.0 + 1e-9)
+        self._width = max(reach / windows, 1e-9 * max(1.0, abs(self._origin))) * (1.0 + 1e-9)
         self._next = 0
         del times, near
         for kind in sorted(waiting):

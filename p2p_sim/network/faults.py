@@ -43,16 +43,12 @@ class InTransit:
     @property
     def sender(self) -> Integers:
         """The sender of each message, (m,), numbered from the shard's first user; of a submission it is `user`."""
-        if self.leg == "submission":
-            return self.user
-        return cast(Ends, self.ends)[0]
+        return self.user if self.leg == "submission" else cast(Ends, self.ends)[0]
 
     @property
     def receiver(self) -> Integers:
         """The receiver of each message, (m,); -1: the learner, or nobody because the sender has no neighbour."""
-        if self.leg == "submission":
-            return np.full(self.user.size, LEARNER)
-        return cast(Ends, self.ends)[1]
+        return np.full(self.user.size, LEARNER) if self.leg == "submission" else cast(Ends, self.ends)[1]
 
     def uniform(self, purpose: str) -> Floats:
         """A random number in [0, 1) of each message, (m,), for a purpose; always the same for the same purpose."""

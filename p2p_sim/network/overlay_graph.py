@@ -80,9 +80,8 @@ class Overlay:
         graph = csr_array((edges, self.indices, self.indptr), shape=(self.num_users, self.num_users))
         # each edge is stored in both directions, so strong components are the connected ones; they need less memory
         component = connected_components(graph, connection="strong")[1]
-        first = np.unique(component, return_index=True)[1]
-        parts = np.bincount(cluster_of(cluster_offsets)[first])
-        return int(np.count_nonzero(parts > 1))
+        first = np.unique(component, return_index=True)[1]  # a node of each component
+        return int(np.count_nonzero(np.bincount(cluster_of(cluster_offsets)[first]) > 1))
 
     def distances(self, first: NDArray[np.integer], second: NDArray[np.integer]) -> Points:
         """The distance between the users of each pair (m,), the square's side being 1; 0 if users have no positions."""
@@ -120,8 +119,7 @@ def side_by_side(parts: Sequence[Overlay]) -> Overlay:
     if len(parts) == 1:
         return parts[0]
     firsts = np.cumsum([0, *(part.num_users for part in parts[:-1])]).astype(np.int32)
-    degrees = np.concatenate([part.degrees for part in parts])
-    indptr = np.concatenate([[0], np.cumsum(degrees)])
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate([part.degrees for part in parts]))])
     indices = np.concatenate([part.indices + first for part, first in zip(parts, firsts, strict=True)])
     points = [part.position for part in parts if part.position is not None]
     return Overlay(indptr, indices, np.concatenate(points) if points else None)

@@ -59,8 +59,7 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
         raise InputError(f"{key} = {str(path)!r}: cannot be read ({error})") from None
     if not rows:
         raise InputError(f"{key} = {str(path)!r}: has no rows; a header line and at least one row are needed")
-    columns = np.array(rows).T.copy()
-    return TraceTable(path, np.array(lines), dict(zip(names, columns, strict=True)))
+    return TraceTable(path, np.array(lines), dict(zip(names, np.array(rows).T.copy(), strict=True)))
 
 
 def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[str, int]:

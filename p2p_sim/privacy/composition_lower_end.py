@@ -47,9 +47,7 @@ def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta:
 
     pairs: the laws of each release. times: how often each is made, with fresh noise.
     """
-    if not pairs:
-        return 0.0
-    return max(_one_way(pairs, times, delta, swapped) for swapped in (False, True))
+    return 0.0 if not pairs else max(_one_way(pairs, times, delta, swapped) for swapped in (False, True))
 
 
 class ScoreLaw(NamedTuple):

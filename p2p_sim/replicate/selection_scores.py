@@ -101,6 +101,5 @@ def two_sided_geometric(scale: float, rng: np.random.Generator) -> int:
     """Draw noise Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/scale): the difference of two geometric numbers."""
     if not scale > 0.0:
         raise InputError(f"noise_scale = {scale:g}: must be above 0")
-    stop = -math.expm1(-1.0 / scale)
-    first, second = rng.geometric(stop, 2)
+    first, second = rng.geometric(-math.expm1(-1.0 / scale), 2)
     return int(first - second)

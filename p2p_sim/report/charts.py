@@ -206,9 +206,7 @@ def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
 
 def _number(number: Any) -> float | None:
     """A number with eight digits; None for infinity and NaN, which JSON lacks."""
-    if number is None or not math.isfinite(number):
-        return None
-    return float(f"{float(number):.8g}")
+    return None if number is None or not math.isfinite(number) else float(f"{float(number):.8g}")
 
 
 ROUND = "stroke-linejoin:round;stroke-linecap:butt"

@@ -341,6 +341,6 @@ def _is_row(row: object) -> bool:
     """Whether a value read from a line is a row: a mapping of simple cells, with a point and a replicate."""
     if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
         return False
-    if not 0 <= row["replicate"] < 2**31 or any(isinstance(cell, dict | list) for cell in row.values()):
-        return False
-    return not any(LARGEST < abs(cell) < math.inf for cell in row.values() if type(cell) is float)
+    simple = not any(isinstance(cell, dict | list) for cell in row.values())
+    small = not any(LARGEST < abs(cell) < math.inf for cell in row.values() if type(cell) is float)
+    return 0 <= row["replicate"] < 2**31 and simple and small

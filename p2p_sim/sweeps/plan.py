@@ -264,6 +264,4 @@ def _cell(value: Any) -> Any:
         rest = ", ".join(f"{key}={_cell(entry)}" for key, entry in value.items() if key != "kind")
         kind = str(value.get("kind", ""))
         return f"{kind} ({rest})" if kind and rest else kind or rest
-    if isinstance(value, list | tuple):
-        return " ".join(str(_cell(entry)) for entry in value)
-    return value
+    return " ".join(str(_cell(entry)) for entry in value) if isinstance(value, list | tuple) else value

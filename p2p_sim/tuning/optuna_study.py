@@ -197,9 +197,7 @@ def _value(dimension: Dimension, drawn: Any) -> Any:
     """A dimension's value for a draw of Optuna; in a continuous range rounded to the six digits that tables show."""
     if dimension.values:
         return sorted(dimension.values)[drawn] if _ordered(dimension) else drawn
-    if dimension.whole:
-        return drawn
-    return min(max(float(f"{drawn:.6g}"), dimension.low), dimension.high)
+    return drawn if dimension.whole else min(max(float(f"{drawn:.6g}"), dimension.low), dimension.high)
 
 
 def _key(settings: Settings) -> str:

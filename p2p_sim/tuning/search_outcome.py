@@ -114,8 +114,7 @@ def write_scenario(path: Path, scenario: Scenario, goal: Goal, look: str, epsilo
         comments.append("The search is about the learner alone, not about the learner together with the coalition.")
     # data files that lie beside the scenario's own file are named by their whole path
     tree = _with_whole_paths(scenario.model_dump(mode="json"), scenario.folder)
-    text = "".join(f"# {line}\n" for line in comments) + toml(tree) + "\n"
-    write_whole(path, text.encode())
+    write_whole(path, ("".join(f"# {line}\n" for line in comments) + toml(tree) + "\n").encode())
     # read back: a file that means another scenario is worse than none
     if load_scenario(path).content_hash() != scenario.content_hash():
         path.unlink()

@@ -138,9 +138,7 @@ def print_conditions(bound: PrivacyBound) -> None:
 
 def number(value: float | None) -> str:
     """A number in four significant digits; None is "not applicable", and an infinite number "∞"."""
-    if value is None:
-        return "not applicable"
-    return "∞" if math.isinf(value) else f"{value:.4g}"
+    return "not applicable" if value is None else "∞" if math.isinf(value) else f"{value:.4g}"
 
 
 def at_most(value: float | None) -> str:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from p2p_sim.privacy.accountant import FlippedLabels
+from p2p_sim.privacy.accountant import Accountant
 from p2p_sim.privacy.binomial_windows import LEAST, SubmissionCounts, binomial_pmf
 from p2p_sim.privacy.bound import LARGEST_CLUSTER, Bracket, PrivacyBound, check_delta, check_epsilon, check_range
 from p2p_sim.privacy.composition_lower_end import AttainedPair
@@ -21,6 +21,7 @@ from p2p_sim.privacy.conditions import LEARNER_CONDITIONS
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, likelihoods
 from p2p_sim.privacy.exchange.majority_cluster import MajorityCluster
 from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.randomized_response import local_epsilon
 from p2p_sim.privacy.where_bounds_hold import LEARNER
 
 LARGEST_ROUNDS = 1000
@@ -33,7 +34,7 @@ _PAIR_TAIL = -50.0
 
 
 @dataclass(frozen=True)
-class OneCluster(FlippedLabels):
+class OneCluster(Accountant):
     """Base of the learner's accountants for one cluster: ε and δ hold for all data sets.
 
     cluster_size: n. flip_prob: α. sampling_rate: θ.
@@ -79,6 +80,11 @@ class OneCluster(FlippedLabels):
         check_epsilon(epsilon)
         check_delta(delta)
         return self.setting.satisfies(epsilon, delta)
+
+    @property
+    def pure_epsilon(self) -> float:
+        """ε₀, the ε of the noisy label alone at δ = 0, which holds whatever the learner sees."""
+        return local_epsilon(self.flip_prob)
 
 
 class ViewLaws(NamedTuple):

@@ -147,8 +147,7 @@ class MajorityCluster(MajoritySources):
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
         """For each ε, bounds of the learner's largest δ(ε) over all data sets and both directions."""
-        local = local_epsilon(self.flip_prob)
-        inside = [epsilon for epsilon in epsilons if epsilon < local]
+        inside = [epsilon for epsilon in epsilons if epsilon < local_epsilon(self.flip_prob)]
         if not inside:
             return [Bracket(0.0, 0.0)] * len(epsilons)
         log_delta = self._log_delta(max(inside))

@@ -105,8 +105,7 @@ class MajorityKernel(SmoothKernel):
 
         The parts are u for p or q, k times; 2u for each of two powers; products and weights; u for each term summed.
         """
-        terms = sum((k + 1) // 2 for k, _ in self.weights)
-        return (self.requests + terms + 16.0) * UNIT
+        return (self.requests + sum((k + 1) // 2 for k, _ in self.weights) + 16.0) * UNIT
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
         """For each number `noisy` of noisy ones among the sources: Pr[a submission is 1] and Pr[it is 0].

@@ -106,6 +106,4 @@ def theorem3_stated(
         return Stated(None, _THEOREM3_SIZE)
     if flip_prob < printed.flip_prob:
         return Stated(None, _THEOREM3_FLIPS)
-    if delta < printed.delta:
-        return Stated(None, _THEOREM3_DELTA)
-    return Stated(printed.epsilon)
+    return Stated(None, _THEOREM3_DELTA) if delta < printed.delta else Stated(printed.epsilon)

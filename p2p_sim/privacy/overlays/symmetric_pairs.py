@@ -152,8 +152,7 @@ def _step(pair: Pair, grid: float) -> Floats:
     A loss between kg and (k+1)g goes to both points so that the curve is kept at e^(kg): the mass at -(k+1)g is (high -
     e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest of `low` is at -kg.
     """
-    losses = np.log(pair.high / pair.low)
-    below = np.maximum(np.floor(losses / grid + 1e-12), 0.0)
+    below = np.maximum(np.floor(np.log(pair.high / pair.low) / grid + 1e-12), 0.0)
     near, far = np.exp(below * grid), np.exp((below + 1.0) * grid)
     mass_far = np.clip((pair.high - near * pair.low) / (far - near), 0.0, pair.low)
     mass_near = pair.low - mass_far

@@ -130,8 +130,7 @@ def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> t
     """
     draws = lam * n * threshold
     best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
-    most = min(_MOST_HIDDEN, _LOSSES * scale)  # more would make the first law underflow
-    parts = sorted({min(part * best, most) for part in _PARTS})
+    parts = sorted({min(part * best, min(_MOST_HIDDEN, _LOSSES * scale)) for part in _PARTS})
     return tuple(_law(n, lam, scale, threshold, moved=moved * (1.0 - part), part=part) for part in parts)
 
 

@@ -58,9 +58,7 @@ def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
     else:
         lost = (bit_flip_prob * math.exp(epsilon / 4.0) * math.exp(epsilon / 4.0)) ** 2
     error = 2.0**-49 * (gap + lost)  # of the difference, from the rounding of both terms
-    if gap - lost + error <= 0.0:
-        return Bracket(0.0, 0.0)
-    return outward(gap - lost - error, gap - lost + error)
+    return outward(gap - lost - error, gap - lost + error) if gap - lost + error > 0.0 else Bracket(0.0, 0.0)
 
 
 def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
