@@ -64,7 +64,13 @@ class Fetchers:
 
 
 def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
-    """A lower end of ε(δ) for one target, or 0 if none is certified; too high with probability at most `ERROR`."""
+    """A lower end of ε at δ for one user, the target, from one event and one data set in which all others hold label 0;
+    0 if none is certified. The true ε is below it with probability at most 1e-9, since sampling is used.
+
+    Args:
+        fetchers: the m users who may fetch from the target, with the probability of each fetching from her and from
+        each other user, and α. delta: δ.
+    """
     both = (_Events(fetchers, upper) for upper in (True, False))
     guess, best = max(((events.epsilon(delta), events) for events in both), key=itemgetter(0))
     shares = _PLANNED if len(fetchers.own) <= _FEW else _PLANNED[:1]
@@ -98,19 +104,22 @@ class _Events:
         self.chances = self.sides(p, p + fetchers.own.mean())
 
     def sides(self, with_zero: Floats, with_one: Floats) -> Floats:
-        """Probabilities (2, ...) that a submission is counted, first for the target's bit for which it is likelier.
+        """Probabilities (2, ...) that a submission is counted by the event: that it is a one if the event counts ones,
+        else that it is a zero. The first row is for the value of the target's noisy bit for which it is likelier (1 if
+        ones are counted, else 0), the second for the other value.
 
         Args:
-            with_zero, with_one: probabilities of submitting a one if the target's noisy bit is 0, and if it is 1.
+            with_zero, with_one: arrays of one shape, the probabilities that a fetcher submits a one if the target's
+            noisy bit is 0, and if it is 1.
         """
         chances = np.minimum([with_zero, with_one], 1.0)
         return chances[::-1] if self.upper else 1.0 - chances
 
     @cached_property
     def tails(self) -> list[Floats]:
-        """Probabilities of the events s = 0, ..., m, for m fetchers and either bit of the target: two arrays (m+1,).
-
-        The bit that makes the events likelier comes first.
+        """Probabilities that at least s = 0, ..., m of m fetchers' submissions are counted (as ones or as zeros, by the
+        kind of event), in the approximation that all fetchers are alike: two arrays (m+1,). The first is for the value
+        of the target's noisy bit that makes the events likelier, the second for the other value.
         """
         users, likely = len(self.fetchers.own), np.flatnonzero(self.law > 1e-22)
         pmfs = [scipy.stats.binom.pmf(np.arange(users + 1), users, side[likely, None]) for side in self.chances]
@@ -122,7 +131,10 @@ class _Events:
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
     def deltas(self, epsilon: float) -> Floats:
-        """δ(ε) that each event s = 0, ..., m attains: the coefficients times its larger and its smaller probability."""
+        """The δ(ε) (m+1,) that each event "at least s are counted" attains, s = 0, ..., m, in the approximation that
+        all fetchers are alike. It is (1-α-αe^ε) times the event's probability under the target's noisy bit that makes
+        it likelier, minus (e^ε(1-α)-α) times that under the other bit.
+        """
         keep, lose = self.coefficients(epsilon)
         return keep * self.tails[0] - lose * self.tails[1]
 
@@ -147,10 +159,11 @@ class _Sample:
 
     @cached_property
     def tilt(self) -> tuple[float, float, float]:
-        """How the sampled bits are tilted: τ, ψ and a bound, for the τ for which the bound is smallest.
-
-        Bits are drawn with odds times e^(τ n_j), and a draw with the weighted number y of ones has the weight exp(ψ - τ
-        y). The bound is of this weight times the event's smaller probability.
+        """How the sampled noisy bits of other users are tilted so that the rare event is seen more often: τ, ψ and a
+        bound. The odds of user j's bit are multiplied by e^(τ n_j), where n_j is the sum of the fetchers' probabilities
+        of fetching her label, in whole units. A draw then counts with the weight exp(ψ - τ y), y = Σ n_j b_j for the
+        bits b_j, so that means stay right. The bound is an upper bound of this weight times the smaller one of the
+        event's two probabilities; τ is the value at which it is smallest.
         """
         events, fetchers, users = self.events, self.events.fetchers, len(self.events.fetchers.own)
         p = events.y * events.unit / users
@@ -169,9 +182,13 @@ class _Sample:
         return tilt, psi(tilt), math.exp(min(700.0, largest(tilt)))
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Floats]:
-        """Draws of the other users' bits: their weighted number of ones, and both probabilities of the event.
+        """Draws of the noisy bits b_j of all users but the target, from the tilted law: three arrays (count,). The
+        first is y = Σ n_j b_j, where n_j is the sum of the fetchers' probabilities of fetching user j's label, in whole
+        units. The others are the probability of the event given these bits, for the value of the target's noisy bit
+        that makes it likelier and for the other value.
 
-        The larger probability comes first. Each of the three is an array (count,).
+        Args:
+            count: number of draws. rng: draws them.
         """
         events, fetchers, draws = self.events, self.events.fetchers, []
         odds = fetchers.flip_prob * np.exp(self.tilt[0] * events.units)
@@ -193,9 +210,13 @@ class _Sample:
         return next((e for e in (guess * share for share in _TRIED) if self.delta(e, pilot, sample) > delta), 0.0)
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
-        """A lower bound of δ(ε), by two samples that `draw` gives.
+        """A lower bound of the δ(ε) that the event attains, from weighted means over sampled bits of the other users;
+        it is too large with a small probability only. Large values count as a cut, since a confidence bound needs
+        bounded values; this can only lower the result.
 
-        pilot: by which the cut of large values is chosen. sample: by which the mean is estimated.
+        Args:
+            epsilon: ε. pilot: a small sample, by which the cut is chosen. sample: another sample, by which the mean
+            is estimated; both are as `draw` returns them.
         """
         events, (tilt, psi, most) = self.events, self.tilt
         keep, lose = events.coefficients(epsilon)

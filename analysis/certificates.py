@@ -98,7 +98,12 @@ def _internet_scale() -> Iterator[CertifiedFigure]:
 
 
 def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
-    """The ε that is published for a scenario or a point of a sweep: that of the smallest cluster of all replicates."""
+    """The published ε of a shipped scenario, or of one point of a sweep, as something to be certified: the label
+    exchange in the smallest cluster of all replicates with the scenario's α, θ and δ, and the table that prints its ε.
+
+    Args:
+        name: of the scenario or sweep. scenario: a label exchange with a given α.
+    """
     smallest = min(int(Replicate(scenario, r).people().cluster_sizes.min()) for r in range(scenario.replicates))
     mechanism = cast(LabelExchangeConfig, scenario.mechanism)  # FILES and PLANS are exchanges of a given α
     return CertifiedFigure(

@@ -63,10 +63,13 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
 
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
-    """Random targets of one regime at one δ.
+    """Yields random privacy targets (n users, θ, ε, δ) of one regime at one δ, drawn uniformly on logarithmic scales,
+    from at most 5,000 draws. With 100 users or more, only targets are yielded for which the closed form needs less
+    noise than randomised response without an exchange.
 
-    Of clusters of 100 users or more, only those where the closed form needs less noise than randomised response.
-    regime: one of `REGIMES`. largest: number of users.
+    Args:
+        regime: "n < 100", else by the ratio of ε to θ: "ε < .7 θ", "ε > 1.5 θ" or "between". delta: δ. largest: the
+        largest n; the smallest is 30.
     """
     rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
     for _ in range(DRAWN):

@@ -117,7 +117,13 @@ def _scenario(source: str, label: str, count: int) -> Scenario:
 
 
 def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
-    """Share of users who join another cluster: theirs is below min_size, or HDBSCAN gives them none."""
+    """Share of users whose own cluster does not survive: it has fewer than the 36 users that are allowed, so that it is
+    merged into another, or HDBSCAN assigns the user to no cluster and she joins one. It is 0 for balanced clusters,
+    which are never too small.
+
+    Args:
+        scenario: with the clustering. replicate: index of the users' sample. data_dir: folder of data files.
+    """
     case = Replicate(scenario, replicate, data_dir)
     users: Examples = scenario.population.sample(case.places, case.streams).users
     if isinstance(scenario.clusters, HdbscanClusters):

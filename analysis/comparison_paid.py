@@ -75,7 +75,14 @@ def way(mechanism: str) -> str:
 
 
 def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
-    """The options of a mechanism at its ε by name, each as a scenario; the first is the default."""
+    """The options from which a mechanism may choose at its ε, by name, each as a scenario; the first is the default.
+    For three mechanisms with a curator (DP-SGD, LabelDP-Pro, PATE) they are settings of the mechanism itself, for all
+    others learners that can learn from its release.
+
+    Args:
+        base: scenario whose mechanism, and learner where learners are the options, are replaced. name: of the
+        mechanism. epsilon: its target ε.
+    """
     table = table_of(MechanismPoint(name, epsilon))
     if name in SETTINGS:
         return {own: base.replace(mechanism={**table, **changes}) for own, changes in SETTINGS[name].items()}
@@ -107,9 +114,13 @@ def tried(task: Task) -> list[Line]:
 
 
 def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
-    """The winner of a private selection in one replicate: the index of its option, its accuracy, and the selection's ε.
+    """The winner of one private selection, in which a random number of runs each train a randomly drawn option of a
+    mechanism and only the run with the best noisy score is released: the index of its option, its noisy score and its
+    accuracy, with the number of runs and the ε of the whole selection.
 
-    task: the plan of the selection, the replicate, and the folder of data files.
+    Args:
+        task: the plan of the selection (options, noise and law of the number of runs), the replicate, which decides
+        on users and noise, and the folder of data files.
     """
     plan, replicate, data_dir = task
     best: Line = {"score": -float("inf")}
@@ -143,12 +154,13 @@ DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
 
 
 def main(frame: Frame, replicates: int = 8) -> list[Path]:
-    """Compares the mechanisms with every choice paid for; returns the files of two tables and two figures.
-
-    The tables have all points, and what each mechanism's choice costs. One figure has paid choices, one free choices.
+    """Compares the mechanisms when the choice of their options (settings or learners) is paid for in ε; returns the
+    files of two tables and two figures. One table has all points, the other what each mechanism's choice costs in
+    accuracy. One figure shows paid choices, the other free ones, made by true labels that no ε counts.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point, with the `CHOOSING` that choose.
+        frame: where the study runs and writes. replicates: of each point; the first 3 of them serve free choices
+        and rehearsals and are not reported.
     """
     count = CHOOSING + 2 if frame.small else replicates
     bases = {}
@@ -176,10 +188,13 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
-    """A row for each mechanism, ε, replicate and option, run at the whole ε as if the choice cost none.
+    """A row for each mechanism, ε, replicate and option (a setting or a learner), with its accuracy, run at the whole ε
+    as if the choice cost none. In the first 3 replicates, by which options are chosen, all options are run. In later
+    ones, which are reported, all options are run too; but for a mechanism that chooses by a curator's private selection
+    only the default and the free choice are.
 
-    The replicates that choose are run with all options, and later ones with all that may be reported. base: scenario of
-    the panel. count: number of replicates, with those that choose.
+    Args:
+        base: scenario of the data set. frame: runs the tasks. count: number of replicates, the first 3 among them.
     """
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
     first = run_points(tried, base, frame, range(CHOOSING), dict.fromkeys(points))
@@ -202,11 +217,15 @@ def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
 def chosen_rows(
     base: Scenario, rows: pd.DataFrame, rehearsal: dict[MechanismPoint, str], frame: Frame, count: int
 ) -> pd.DataFrame:
-    """A row for each mechanism, ε, reported replicate, and choice: none, free or paid.
+    """A row for each mechanism, ε, reported replicate and kind of choice, with the accuracy of the option taken.
+    Without a choice it is the default option; the free choice is the best one by true labels in the first 3 replicates,
+    which no ε counts. The paid choice is made by released noisy labels, by the rehearsal, or by a private selection
+    within ε.
 
     Args:
-        base: scenario of the panel. rows: of all options (`every`). rehearsal: the best options on the public law.
-        frame: runs private selections. count: number of replicates, with those that choose.
+        base: scenario of the data set. rows: the accuracy of all options that were run. rehearsal: the best option
+        of each mechanism and ε on the data set whose law is public, so that choosing there costs no ε. frame: runs
+        private selections. count: number of replicates, the first 3 among them.
     """
     free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
     lines: list[dict[str, Any]] = []
@@ -235,17 +254,27 @@ def chosen_rows(
 
 
 def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]:
-    """For each row of `part` the columns of `point`, and the row's replicate, option, accuracy and ε."""
+    """Rows of the table of choices, as dicts: for each row of `part` its replicate, option, accuracy and ε, after the
+    columns of `point`.
+
+    Args:
+        part: rows of one mechanism and ε, one for each replicate. point: columns that all of them share: mechanism,
+        ε and kind of choice.
+    """
     columns = ["replicate", "option", "accuracy", "epsilon_upper"]
     lines = part[columns].itertuples(index=False, name=None)
     return [point | dict(zip(columns, line, strict=True)) for line in lines]
 
 
 def points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each panel, ε, mechanism and choice, with the mean accuracy and its 95% interval.
+    """A row for each data set, ε, mechanism and kind of choice of its options, with the mean accuracy and its 95%
+    interval. The kinds are no choice (the default), paid choice (counted in ε) and free choice (by true labels of other
+    replicates, which no ε counts). `place` is the rank of the accuracy among all mechanisms. `price` is the accuracy of
+    the free choice minus this one, replicate by replicate; all intervals of prices hold together with 95% (Bonferroni's
+    correction).
 
-    `place` is the rank of the accuracy among all mechanisms. `price` is the accuracy of the free choice minus this one,
-    replicate by replicate. All intervals of prices hold together with 95%: Bonferroni's correction.
+    Args:
+        rows: one for each data set, ε, mechanism, choice and reported replicate.
     """
     keys, lines = ["panel", EPSILON, "mechanism"], list[dict[str, Any]]()
     cells = rows.groupby(keys, sort=False).ngroups

@@ -160,12 +160,13 @@ KEYS = ("mechanism", EPSILON)
 
 
 def main(frame: Frame, replicates: int = 9) -> list[Path]:
-    """Compares the mechanisms, each with the best of its learners; returns the files of the figure and of two tables.
-
-    The tables have all points, and the differences between leaders and their rivals.
+    """Compares the mechanisms at equal ε, each with the best of its learners; returns the files of a figure and of two
+    tables. One table has all points; the other the differences between the leader and its rivals on each data set at
+    each ε.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point, with the `CHOOSING` that choose.
+        frame: where the study runs and writes. replicates: of each point; the first 3 of them choose learners and
+        name leaders, and are not reported.
     """
     count = CHOOSING + 2 if frame.small else replicates
     changes = REDUCED if frame.small else CHANGES
@@ -196,9 +197,13 @@ def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
 
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
-    """All runs of a panel, a row for each mechanism, ε, replicate and learner.
+    """All runs on one data set: a row for each mechanism, ε, replicate and learner, with the accuracy. The first 3
+    replicates, which choose, are run with all learners that suit the mechanism; later ones, which are reported, with
+    the best learner in these 3 and with one-vs-rest logistic regression. With two classes there are also models that
+    are trained privately by a curator or organisations, which have no learner to choose.
 
-    The replicates that choose are run with all learners, and later ones with the chosen learner and the plain one.
+    Args:
+        panel: name of the data set. frame: runs the tasks. replicates: their number, with those that choose.
     """
     base = comparison_base(NAME, panel, (REDUCED if frame.small else CHANGES)[panel])
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
@@ -225,11 +230,13 @@ def run_points(
     function: Callable[[Task], list[Line]], base: Scenario, frame: Frame, replicates: range,
     options: Mapping[MechanismPoint, Options],
 ) -> pd.DataFrame:  # fmt: skip
-    """The rows that a function returns for each mechanism and ε in some replicates, with columns of mechanism and ε.
+    """The rows that a function returns for each mechanism and ε in some replicates, in one table with columns for the
+    mechanism and ε.
 
     Args:
-        function: of a task. base: the panel's scenario, whose mechanism is replaced. frame: runs the tasks.
-        replicates: which ones are run. options: those to be run of each mechanism at its ε.
+        function: takes a task (scenario, mechanism and ε, replicate, folder of data files, options) and returns
+        rows. base: the data set's scenario, whose mechanism is replaced. frame: runs the tasks. replicates: which
+        ones are run. options: by mechanism and ε, the names of the learners or settings to be run; None: all.
     """
     runs = [(replicate, point) for replicate in replicates for point in options]
     trees = {point: base.replace(mechanism=table_of(point)).model_dump(mode="json") for point in options}
@@ -252,11 +259,13 @@ def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, 
 
 
 def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
-    """The leader of each panel, ε and group of trust, compared with each other mechanism of the group.
+    """Comparisons of leaders with rivals: a row for each data set, ε, group of trust and rival. A group of trust is all
+    mechanisms in which users must trust the same party; all mechanisms are a group, too. The leader has the largest
+    mean accuracy in the first 3 replicates; the differences, with a verdict, are taken in each later one. All intervals
+    hold together with 95%: Bonferroni's correction for the number of different comparisons.
 
-    The leader is best in the replicates that choose. Differences of accuracy are taken in each later replicate. All
-    intervals hold together with 95%: Bonferroni's correction for the number of different comparisons. rows: of each
-    panel.
+    Args:
+        rows: by data set, one for each mechanism, ε, replicate and learner.
     """
     lines = [{"panel": panel, **line} for panel, part in rows.items() for line in _against(part)]
     comparisons = len({(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines})
@@ -268,9 +277,12 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """A row for each rival of the leader at each ε and in each group of trust.
+    """Yields a row for each rival of the leader at each ε and in each group of trust (mechanisms in which users must
+    trust the same party, or all mechanisms). The leader has the largest mean accuracy in the first 3 replicates. `each`
+    is the array of its accuracy minus the rival's in all later replicates, which alone are reported.
 
-    `each` is the array of the leader's accuracy minus the rival's in the reported replicates.
+    Args:
+        rows: those of one data set.
     """
     for epsilon, part in rows[rows["chosen"]].groupby(EPSILON):
         cells = part.pivot(index=["reported", "replicate"], columns="mechanism", values="accuracy")
@@ -289,7 +301,13 @@ def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
 
 
 def _points(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each mechanism and ε: means over the reported replicates, and its learner's gain over the plain one."""
+    """A row for each mechanism and ε on one data set: its chosen learner, the mean accuracy, and the gain over the same
+    mechanism with one-vs-rest logistic regression. Means are over the reported replicates, which are those that had no
+    part in choosing the learner. The gain is NaN for models without a learner.
+
+    Args:
+        rows: one for each mechanism, ε, replicate and learner.
+    """
     later = rows[rows["reported"]]
     used = later[later["chosen"]]
     plain = later[later["learner"] == PLAIN].set_index([*KEYS, "replicate"])["accuracy"]

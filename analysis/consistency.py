@@ -125,9 +125,12 @@ def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
 
 
 def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
-    """The measurements of one replicate of the histogram rules, with an infinite ε for the exchange.
+    """The excess errors of three histogram rules in one replicate: without privacy, the private rule PCL, and the label
+    exchange within cells; and the cluster sizes of the exchange. The rows of the exchange have ε = ∞ for now, since its
+    ε is that of the worst cluster of all replicates, which the caller fills in.
 
-    name: of the law. n: number of points. flip_prob: of the exchange.
+    Args:
+        name: of the law of points and labels. n: number of points. replicate: index. flip_prob: α of the exchange.
     """
     law, streams = CLASSIFIERS[name], Streams(SEED, replicate)
     points, labels = law.draw(n, streams.generator(f"{name} {n}"))
@@ -150,7 +153,12 @@ def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classifi
 
 
 def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
-    """The measurements of one replicate of the density estimates on one law."""
+    """Yields, for one replicate, the half-L1 distance from the true law of three density estimates: a histogram without
+    privacy, and the private estimate PCDE with its counts divided by their noisy total, or by n.
+
+    Args:
+        name: of the law from which the points are drawn. n: number of points. replicate: index.
+    """
     law, streams = DENSITIES[name], Streams(SEED, replicate)
     points = law.draw(n, streams.generator(f"{name} {n}"))
     seed = streams.integer_seed(f"noise {name} {n}")
@@ -168,9 +176,12 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
 
 
 def _threshold_row(n: int, replicate: int) -> Measurement:
-    """The error of a threshold that is learned from few labelled points and n points without labels.
+    """The error of a private rule that learns a threshold on the line from 400 labelled points and from n points
+    without labels. A point x is N(0, 1), and its label is 1 if x >= 0; the error is the probability under this law that
+    the rule is wrong.
 
-    The law: x is N(0, 1), and y = 1 if x >= 0.
+    Args:
+        n: number of points without labels. replicate: index.
     """
     streams = Streams(SEED, replicate)
     rng = streams.generator(f"threshold {n}")

@@ -46,12 +46,15 @@ class Simulation:
     def centralised(
         self, law: Floats, size: int, *, lam: float = 1.0, beta: float = 0.0, share_noise: float = 0.0, tau: float = 0.0
     ) -> Floats:
-        """Estimates by Algorithm 1 from `size` users of each cluster; 1/K at points that no user has.
+        """Estimates (R, C, P, K) of p(y|x) by Algorithm 1, in which a curator resamples the labels of C clusters, in R
+        replicates. Each label is replaced, with probability λ, by a draw from its cluster's noisy shares of the K
+        labels. The learner then gives each label K signed weights, from which β times the noisy shares are taken away,
+        divided by 1-β; this undoes the replacement without bias if β = λ. The estimate at a point is the mean weight of
+        its users; 1/K at points that no user has.
 
         Args:
-            law: p(y|x). lam: λ, the probability that a label is replaced by a draw from its cluster's released shares.
-            beta: β, the part of the released shares that labels' weights take away again; without bias if it is λ.
-            share_noise: scale of the Laplace noise on shares. tau: τ, the least share that is released.
+            law: p(y|x), (C, P, K). size: number of users of each cluster. lam: λ. beta: β, below 1. share_noise:
+            scale of the Laplace noise on shares. tau: τ, the least share that is released.
         """
         truth = self._true_counts(law, size)
         # q̃, the shares of each cluster's labels with noise, clipped
@@ -76,7 +79,12 @@ class Simulation:
         return _mean_weights(self._deal(arrived, noisy[:, :, None, :] / size), arrived[..., None])
 
     def _true_counts(self, law: Floats, size: int) -> NDArray[np.int64]:
-        """Users of each cluster by point and true label, (R, C, P, K)."""
+        """How many users of each cluster are at each point and hold each true label, (R, C, P, K), for R replicates, C
+        clusters, P equally likely points in each and K labels.
+
+        Args:
+            law: p(y|x), (C, P, K). size: number of users of each cluster.
+        """
         points = np.full(law.shape[1], 1.0 / law.shape[1])
         return self._deal(self.rng.multinomial(size, points, size=(self.replicates, len(law))), law)
 
@@ -85,7 +93,13 @@ class Simulation:
         return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
 
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
-        """Excess risk (R,) of naming the `named` labels of largest estimate, ties at random; 1 label: the 0-1 loss."""
+        """Excess risk (R,) in R replicates of a rule that names, at each point, the `named` labels with the largest
+        estimates, ties broken at random. The risk is the probability that the true label is not among those named, and
+        the excess is over the best choice of as many labels; with one label this is the 0-1 loss.
+
+        Args:
+            law: the true p(y|x), (C, P, K). estimate: (R, C, P, K). named: how many labels are named.
+        """
         jittered = estimate + 1e-12 * self.rng.random(estimate.shape)
         chosen = np.argpartition(jittered, -named, axis=3)[..., -named:]
         won = np.take_along_axis(np.broadcast_to(law, estimate.shape), chosen, axis=3).sum(axis=3)
@@ -106,14 +120,23 @@ class Simulation:
         return np.broadcast_to(distributions, (self.clusters, *np.shape(distributions)))
 
     def split(self, margin: float, classes: int = 2) -> Floats:
-        """A law with φ = margin: one label is likeliest at half of a cluster's points, and another at the rest."""
+        """A law p(y|x), (C, 8, K), in which a cluster's points disagree: one of two labels is likeliest at half of its
+        8 points, and the other at the rest. Its heterogeneity φ, the mean L1 distance of p(y|x) from its average over
+        the cluster, is the margin.
+
+        Args:
+            margin: by how much the likeliest label is likelier than the second, 0 to 1 (0.8 for K above 2).
+            classes: K.
+        """
         base = [0.5, 0.5] if classes == 2 else [0.4, 0.4, *[0.2 / (classes - 2)] * (classes - 2)]
         sides = np.repeat([[0.5, -0.5], [-0.5, 0.5]], 4, axis=0) * margin
         return self.alike(np.array(base) + np.pad(sides, ((0, 0), (0, classes - 2))))
 
 
 def _mean_weights(total: NDArray[np.generic], users: NDArray[np.int64]) -> Floats:
-    """The total weights of labels divided by the number of users; 1/K where there is no user."""
+    """The mean weight of each label: total weights (..., K) divided by the numbers of users (..., 1); 1/K where there
+    is no user.
+    """
     uniform = np.full(total.shape, 1.0 / total.shape[-1])
     return np.asarray(np.divide(total, users, out=uniform, where=users > 0))
 
@@ -156,7 +179,14 @@ WORST, SQUARED = {"0-1 loss, worst margins": 1}, {"squared error": 2}
 
 
 def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate: bool) -> Term:
-    """The term √(d/(θn)) of Theorem 4 (d points, n users) against n or θ, without flips and with clusters of φ = 0."""
+    """The term √(d/(θn)) of Theorem 4 for d points, n users and sampling rate θ, at several values of n or θ, with the
+    excess risks that are drawn for each value. No label is flipped and all points of a cluster have the same label
+    distribution (φ = 0), so that the other terms vanish.
+
+    Args:
+        study: draws the releases. rates: values of θ. sizes: users of a cluster at each. by_rate: whether the term
+        is drawn against θ, else against the mean number θn of labels that arrive.
+    """
 
     def risks(rate: float, size: int) -> list[Floats]:
         law, easy = study.pure(WORST_MARGIN * (8 / (rate * size)) ** 0.5), study.pure(0.1)
@@ -174,7 +204,13 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
 
 
 def spread(study: Simulation, values: Floats) -> Term:
-    """The term φ of Theorem 4 at values of φ: the likeliest label differs between two halves of a cluster's points."""
+    """The term φ of Theorem 4 at several values of φ, with the excess risks that are drawn for each. φ is the mean L1
+    distance of p(y|x) from its average over the cluster: the likeliest label differs between two halves of a cluster's
+    points. Clusters are so large, and labels without flips, that the other terms vanish.
+
+    Args:
+        study: draws the releases. values: of φ.
+    """
     releases = [(law, study.exchanged(law, LARGE)) for law in map(study.split, values)]
     return Term(
         "φ", "Theorem 4: φ", values, values, powers={"0-1 loss, points split in half": 1} | SQUARED,
@@ -183,7 +219,13 @@ def spread(study: Simulation, values: Floats) -> Term:
 
 
 def flips(study: Simulation, values: Floats) -> Term:
-    """The term α of Theorem 4 at values of α, with clusters of φ = 0, so that only flips mislead the learner."""
+    """The term α of Theorem 4 at several values of the flip probability α, with the excess risks that are drawn for
+    each. All points of a cluster have the same label distribution, so that only flips mislead the learner (in one
+    series also the sampling of users).
+
+    Args:
+        study: draws the releases. values: of α.
+    """
 
     def risks(alpha: float) -> list[Floats]:
         short = 0.45 * alpha / (1.0 - 2.0 * alpha)  # flips lift p = 1/4 - short above the threshold 1/4
@@ -202,7 +244,13 @@ def flips(study: Simulation, values: Floats) -> Term:
 
 
 def unbiased_rate(study: Simulation, values: Floats) -> Term:
-    """The term √(d/n)/(1-β) of Theorem 2 (d points, n users), with β = λ and no noise on shares; √(d/n) = 0.01."""
+    """The term √(d/n)/(1-β) of Theorem 2 (d points, n users) at several values of β, with the excess risks that are
+    drawn for each. Labels are redrawn with probability λ = β and their weights correct this without bias; shares have
+    no noise, and √(d/n) = 0.01.
+
+    Args:
+        study: draws the releases. values: of β, below 1.
+    """
 
     def risks(beta: float) -> list[Floats]:
         law = study.pure(WORST_MARGIN * 0.01 / (1.0 - beta))
@@ -213,10 +261,14 @@ def unbiased_rate(study: Simulation, values: Floats) -> Term:
 
 
 def bias(study: Simulation, pulls: Floats) -> Term:
-    """The term φ|κ| of Theorem 2, κ = (λ-β)/(1-β), with β below λ = 0.6 and above λ = 0.4, and no noise on shares.
+    """The term φ|κ| of Theorem 2 at several values of |κ|, with the excess risks that are drawn for each. κ =
+    (λ-β)/(1-β) is the bias left if labels are redrawn with probability λ and their weights correct for β only (β < λ =
+    0.6), or too much (β > λ = 0.4); shares have no noise. The margin, by which one of two labels is likelier, differs
+    by 0.5 at a quarter of each cluster's points, so that φ = 0.375 · 0.5. The bias makes the wrong label win there, by
+    a tenth of the bias.
 
-    At a quarter of each cluster's points the margin differs by 0.5 from that at all other points, so that φ = 0.375 ·
-    0.5. The bias by κ makes the wrong label win there, by a tenth of the bias.
+    Args:
+        study: draws the releases. pulls: values of |κ|.
     """
     columns = list[tuple[Floats, ...]]()
     for lam, signed in ((0.6, pulls), (0.4, -pulls)):
@@ -234,7 +286,13 @@ def bias(study: Simulation, pulls: Floats) -> Term:
 
 
 def share_noise(study: Simulation, scales: Floats) -> Term:
-    """The term Kσ/s of Theorem 2, K = 4, at values of σ/s; φ = 0, and all labels are drawn anew (λ = 1, β = 0)."""
+    """The term Kσ/s of Theorem 2 for K = 4 labels at several values of σ/s, the scale of the Laplace noise on a
+    cluster's shares of labels (σ/s: noise σ on counts of s users), with the excess risks that are drawn for each. All
+    labels are drawn anew from the noisy shares (λ = 1) without correction (β = 0), and φ = 0.
+
+    Args:
+        study: draws the releases. scales: values of σ/s.
+    """
 
     def risks(scale: float) -> list[Floats]:
         law, easy = study.pure(1.5 * scale, 1, 4), study.pure(0.03, 1, 4)
@@ -250,7 +308,14 @@ def share_noise(study: Simulation, scales: Floats) -> Term:
 
 
 def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
-    """The factor K of Theorem 2, the number of labels, at a fixed noise on shares and at a fixed φ; λ = 1, β = 0."""
+    """The factor K of Theorem 2, the number of labels, at several K, with the excess risks that are drawn for each.
+    Three series have a fixed noise of scale 0.001 on a cluster's shares of labels, a fourth has no noise but a
+    heterogeneity φ = 0.2 of the cluster's points. All labels are drawn anew from the shares (λ = 1) without correction
+    (β = 0).
+
+    Args:
+        study: draws the releases. counts: values of K.
+    """
     scale = 0.001
 
     def risks(classes: int) -> list[Floats]:
@@ -271,7 +336,13 @@ def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
 
 
 def clipping(study: Simulation, values: Floats) -> Term:
-    """The term Kτ of Theorem 2, K = 2: labels that never occur are released with share τ; λ = 1, β = 0."""
+    """The term Kτ of Theorem 2 for K = 2 labels at several values of τ, the least share of a label that is released,
+    with the excess risks that are drawn for each. One label never occurs, but is released with share τ. All labels are
+    drawn anew from the released shares (λ = 1) without correction (β = 0).
+
+    Args:
+        study: draws the releases. values: of τ.
+    """
     law = study.alike([[1.0, 0.0]])
 
     def risks(tau: float) -> list[Floats]:
@@ -300,11 +371,14 @@ def all_terms(study: Simulation, points: int) -> list[Term]:
 
 
 def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
-    """A row for each series: its log-log slope and, if the term may show, its constant and the misfit.
+    """How closely measured excess risks follow the terms of the theorems: a row for each term and series (one way of
+    measuring the risk). It has the log-log slope of the mean risk in the term's parameter, fitted where the mean is
+    positive. If the risk may follow a power of the term (of value `shape` with constant 1), it also has the constant C
+    that minimises Σ (C shape^power/mean - 1)², and the misfit, the largest |C shape^power/mean - 1|. The slope has a
+    95% interval; that of C is from resampled replicates.
 
-    Slope and constant have 95% intervals. The slope is fitted where the mean is positive. The constant C minimises
-    Σ (C shape^power/mean - 1)², and its interval is that of resampled replicates. The misfit is the largest
-    |C shape^power/mean - 1|.
+    Args:
+        terms: with their excess risks. rng: resamples replicates.
     """
     lines = list[dict[str, object]]()
     for term in terms:

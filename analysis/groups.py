@@ -94,10 +94,12 @@ def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
 
 
 def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
-    """The rows of the table, one for each panel, mechanism, ε and group.
+    """Yields the rows of the table, one for each data set, mechanism, ε and group of users: means over replicates of
+    the group's share, its accuracy with and without privacy, and the loss with its interval. `each` is an array over
+    replicates: the accuracy that the group loses to privacy minus the accuracy that all other users lose.
 
-    Besides the group's means, a row has `each`: in each replicate, the accuracy that the group loses minus that of
-    others.
+    Args:
+        frame: where the study runs. replicates: of each point.
     """
     for panel, changes in (SMALL if frame.small else PANELS).items():
         base = comparison_base(NAME, panel, changes)
@@ -131,9 +133,12 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """How many different intervals of differences between a group and all others the table has.
+    """How many different intervals of differences between a group of users and all others the table has, by which
+    Bonferroni's correction for many comparisons is made. Where a kind of group (such as sex) has two groups, their
+    differences differ in sign alone and count once.
 
-    If a kind has two groups, their differences differ in sign alone. table: a row for each point and group.
+    Args:
+        table: a row for each data set, mechanism, ε and group.
     """
     points = table.groupby(["panel", "mechanism", EPSILON, "kind"])["group"].size()
     return int(points.where(points > 2, 1).sum())

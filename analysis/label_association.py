@@ -66,7 +66,12 @@ class ClusterSubsets:
         return reported
 
     def chances(self, classes: int, size: int) -> Chances:
-        """The chances of labels of K = `classes` in clusters of s = `size` examples."""
+        """Exact probabilities that a label is reported for a cluster: one of the cluster's own labels, and one of the
+        others.
+
+        Args:
+            classes: K, the number of labels. size: s, the number of examples in a cluster, with distinct labels.
+        """
         mean = float(nchypergeom_fisher.mean(classes, size, self.subset_size, math.exp(self.epsilon)))
         return Chances(mean / size, (self.subset_size - mean) / (classes - size))
 

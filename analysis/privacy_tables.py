@@ -156,9 +156,13 @@ def attained(users: int, degrees: Sequence[int]) -> Rows:
 
 
 def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
-    """The fetchers of the user for whom the sum of their squared fetch probabilities is largest.
+    """The fetchers of one user, the target: the users who may fetch her noisy label, with their probabilities of
+    fetching from her and from each other user, all times θ, and α. The target is the user for whom the sum of squared
+    fetch probabilities is largest: few users fetch her label, but often.
 
-    Her noisy label is fetched often by few users. table[i, j]: the probability that user i fetches from user j.
+    Args:
+        table: (n, n) sparse, table[i, j] is the probability that user i fetches from user j. flip_prob: α. theta:
+        θ.
     """
     target = int(np.argmax(table.power(2).sum(axis=0)))
     rows = theta * table[np.flatnonzero(table[:, [target]].toarray())].toarray()
@@ -240,7 +244,10 @@ def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float
 
 
 def released() -> Rows:
-    """Rows of a table: both ends of ε of a curator who also releases noisy distributions, and the printed ε."""
+    """Rows of a table about the curator of the clustering paper's Algorithm 1, who resamples labels from noisy cluster
+    distributions and here also releases these distributions: both ends of the learner's ε, and the ε that the paper's
+    Theorem 1 prints.
+    """
     for classes, lam, tau in ((10, 0.9, 0.01), (2, 0.7, 0.2)):
         curator, delta = ClusterResampling(1000, classes, lam, 2.0, tau, released=True), 1e-5
         ends = _ends(curator.epsilon(delta))
@@ -248,7 +255,13 @@ def released() -> Rows:
 
 
 def audited(trials: int) -> Rows:
-    """The row of a table: the lower end of ε that an attack on a curator proves, the printed ε and the true one."""
+    """The row of a table about the curator of the clustering paper's Algorithm 1, for one small cluster with three
+    labels whose noisy distribution is released: a lower end of ε that an attack proves, the ε that the paper's Theorem
+    1 prints, which is too small, and the certified pure ε.
+
+    Args:
+        trials: number of clusters that the attack draws for each value of the target's label.
+    """
     c = AUDITED
     response = ClusterResponse(c.resampling_prob, c.noise_scale, c.threshold, c.resampling_prob, c.num_classes)
     proved = audit_curator(response.draw, c, trials, seed=5).epsilon_lower_confidence

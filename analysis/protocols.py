@@ -48,10 +48,13 @@ Draw = Callable[[np.random.Generator, int, int], NDArray[np.int64]]
 
 
 def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
-    """A function that draws how many ones a protocol's learner receives from a cluster.
+    """A function draw(rng, trials, label) that returns an array (trials,): how many ones a protocol's learner receives
+    from a cluster in each run, if the target holds `label`. Users flip labels with probability 0.2.
 
-    way: the protocol's name. size: users of the cluster. rate: the sampling rate. others: how many users besides the
-    target hold label 1.
+    Args:
+        way: the protocol's name: pushed labels (each user sends hers to another user, and all arrive), or a label
+        exchange in which users ask 1, 3 or 5 peers and submit the majority. size: users of the cluster. rate: the
+        sampling rate θ, for exchanges. others: how many users besides the target hold label 1.
     """
 
     def draw(rng: np.random.Generator, trials: int, label: int) -> NDArray[np.int64]:
@@ -67,9 +70,11 @@ def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
 
 
 def known_label(reached: float) -> Draw:
-    """A function that draws what an observer sees: 1 plus the target's noisy label, or 0 without it.
+    """A function draw(rng, trials, label) that returns an array (trials,): what an observer sees of the target in each
+    run, 1 plus her noisy label, or 0 if the observer did not get it. The label is flipped with probability 0.2.
 
-    reached: the probability that the observer gets the noisy label.
+    Args:
+        reached: the probability that the observer gets the noisy label.
     """
 
     def draw(rng: np.random.Generator, trials: int, label: int) -> NDArray[np.int64]:
@@ -80,13 +85,14 @@ def known_label(reached: float) -> Draw:
 
 
 def attacked(draws: list[Draw], trials: int, seed: int) -> float:
-    """The largest lower bound of ε at δ = 1e-5 that an event proves on some data set: a count above or below a cut.
-
-    The cut is chosen on pilot runs. The event's two probabilities have Clopper-Pearson bounds, which share the error
-    probability with those of all data sets and of both kinds of event.
+    """The largest lower bound of ε at δ = 1e-5 that an attack proves on any of some data sets, 0 if none. The attack
+    compares how often a count is at least (or at most) a cut under the target's two labels. The cut is chosen on a
+    quarter as many pilot runs. Both probabilities have Clopper-Pearson bounds, so that the result is too large with
+    probability at most 1e-9 for all data sets and both kinds of event together.
 
     Args:
-        draws: a function for each data set. trials: runs for each label of the target. seed: of the random numbers.
+        draws: for each data set a function draw(rng, trials, label) of counts (trials,). trials: runs for each
+        label of the target. seed: of the random numbers.
     """
     rng, best = np.random.default_rng(seed), 0.0
     level = ERROR / (4.0 * len(draws))
@@ -186,9 +192,12 @@ COLUMNS = ("num_users", "min_cluster_size", "excess_risk_loss", "epsilon_upper",
 
 
 def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str, Any]]:
-    """A row for each protocol and sampling rate in one replicate, with the same noise and with the same certified ε.
+    """A row for each protocol and sampling rate in one replicate, with its accuracy, ε and traffic. Every protocol is
+    run twice: with the same flip probability 0.2, and with noise for the same certified ε = 0.5 at the learner.
 
-    task: the panel, the tree of its scenario, the replicate, and the folder of data files.
+    Args:
+        task: the name of the data set, its scenario as a nested mapping, the replicate, and the folder of data
+        files.
     """
     panel, tree, replicate, data_dir = task
     base, rows = Scenario.from_tree(tree), list[dict[str, Any]]()

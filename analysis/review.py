@@ -78,7 +78,12 @@ STYLE = (
 
 
 def papers_claims(work: Path) -> Iterator[ReviewLine]:
-    """A line for each numbered claim of the papers, evaluated again and compared with docs/papers.md."""
+    """Yields a line of the referee's page for each numbered claim of the papers: the claim is evaluated again on many
+    cases, and its verdict (it holds or fails) is compared with the one published in docs/papers.md.
+
+    Args:
+        work: folder for temporary files, not used here.
+    """
     row = r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$"
     published = dict(re.findall(row, PAPERS.read_text(encoding="utf-8"), re.MULTILINE))
     for claim in all_claims():

@@ -50,9 +50,13 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _towards_floor(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[dict[str, object]]:
-    """The row of the table of fits: the log-log slope in n of the mean distance of the excess risk from its floor.
+    """A row of the table of fitted curves: how fast the excess risk approaches its floor as the number n of users
+    grows. It is the log-log slope in n of the mean distance |excess risk - floor|, with its interval. The floor is the
+    excess risk that infinitely many exchanged labels would leave, computed exactly.
 
-    table: the points. risk: excess risk of each point and replicate.
+    Args:
+        plan: of the sweep. table: one line for each point. risk: excess risk, a row for each point and a column for
+        each replicate.
     """
     distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])
     slope = log_log_slope(table[USERS].to_numpy(float), distance)

@@ -106,10 +106,9 @@ class Frame:
 
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
         """The results of a function for all tasks, in the order of the tasks; results on disk are not computed again.
-
-        The name of a result's file is a hash of the function, the arguments bound to it, the text of its module, and
-        the task. A change of any of these computes the result again; a change of another module does not. Remove `work`
-        to compute everything again.
+        The name of a result's file is a hash of the function with the arguments that a `functools.partial` fixes, the
+        text of the function's module, and the task. A change of any of these computes the result again; a change of
+        another module does not. Remove the folder `work` to compute everything again.
 
         Args:
             function: a function of a module, or a `partial` of one. tasks: values that can be hashed and pickled.

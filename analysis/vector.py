@@ -107,9 +107,14 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
-    """A row for each point of a sweep with vector approximation: error of bits, excess risk and Theorem 2's bound.
+    """A row for each point of a sweep with vector approximation, in which a user's label becomes K noisy bits: the
+    error of learned bits (the largest error of an estimated probability that a noisy bit is 1), the excess risk, and
+    the bound of it by the vector approximation paper's Theorem 2. They are means over held-out users and replicates,
+    with intervals.
 
-    They are means over replicates, with intervals. name: of the sweep, which sets the law's spread. table: its points.
+    Args:
+        name: of the sweep, "narrow" or "scaled", which sets the spread of the law of each class. table: its points.
+        frame: runs the replicates.
     """
     keys = [EPSILON, NEIGHBOURS, CLASSES]
     points = table[table["mechanism"] == VECTOR]
@@ -126,9 +131,12 @@ def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
 
 
 def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> Means:
-    """Means in one replicate of scenarios/vectors.toml over the held-out users' points, with the law's own p(y|x).
+    """Three means over the feature points of held-out users, in one replicate of vector approximation
+    (scenarios/vectors.toml): the largest error of a learned bit, that is of an estimated probability that a noisy bit
+    of the label is 1; the excess risk; and Theorem 2's bound of it. True probabilities come from the known law p(y|x).
 
-    reduced: settings that make the scenario small. task: further settings, and the replicate.
+    Args:
+        reduced: settings that make the scenario small. task: further settings, and the replicate.
     """
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)

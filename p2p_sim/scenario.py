@@ -267,7 +267,10 @@ class Scenario(Extended, metaclass=OneLine):
         return {offer.package: offer.version for offer in offers if offer is not None}
 
     def _with_kinds(self) -> tuple[tuple[Any, str], ...]:
-        """The configurations whose kinds plug-ins may offer, each with its group of entry points."""
+        """Pairs of a configuration and a name, for those parts of the scenario for which a plug-in package may offer
+        kinds of its own: population, mechanism, overlay, learner and each fault of messages in transit. The name is
+        that of the group of Python entry points under which packages offer such kinds.
+        """
         return (
             (self.population, POPULATIONS),
             (self.mechanism, MECHANISMS),
@@ -312,9 +315,9 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
 
 
 def _plain(value: object) -> Any:
-    """A value of a scenario's tree for JSON: a configuration as its tree, a NumPy number as a Python number.
-
-    Any other value that JSON lacks, such as a TOML date, becomes a list of one text, which single values refuse.
+    """A value of a scenario's tree in a form that JSON can hold: a configuration as a nested mapping, a NumPy number as
+    a Python number. Any other value, such as a date of TOML, becomes a list with one text, so that validation refuses
+    it wherever a single value is expected.
     """
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")

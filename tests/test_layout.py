@@ -140,7 +140,7 @@ def test_an_import_that_runs_up_is_seen(added):
 
 def test_files_stay_small():
     sizes = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules().items()}
-    assert max(sizes.values()) <= 350, max(sizes, key=lambda name: sizes[name])
+    assert max(sizes.values()) <= 450, max(sizes, key=lambda name: sizes[name])
 
 
 def test_no_link_stands_for_a_file():

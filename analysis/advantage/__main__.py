@@ -46,9 +46,12 @@ Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compute the advantage: how many more labels somebody guesses right who sees a mechanism's release.
+    """Computes, for the runs of the published comparison of mechanisms at equal (ε, δ), the advantage: an upper bound
+    of how many more labels are guessed right by somebody who sees what a mechanism releases. Draws the accuracy against
+    the advantage and writes a table with a row for each data set, mechanism and ε; returns both files.
 
-    Writes a figure of the accuracy against the advantage, and a table of each mechanism and ε; returns both files.
+    Args:
+        frame: where the study runs, where the files go, and whether it is reduced.
     """
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
@@ -80,7 +83,13 @@ def classes_of(panel: str) -> int:
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of a panel of the published comparison, each with the largest advantage over its replicates."""
+    """The points of one data set of the published comparison of mechanisms: a row for each mechanism and ε, with means
+    over replicates and with the two upper bounds of the advantage, each the largest over the replicates. The advantage
+    is how many more labels, as a share, are guessed right with a release than without.
+
+    Args:
+        name: of the data set. frame: computes the advantages.
+    """
     files = [PUBLISHED / "comparison" / name / file for file in ("rows.parquet", "models.parquet")]
     rows = pd.concat([pd.read_parquet(file) for file in files if file.is_file()])
     if frame.small:
@@ -92,10 +101,13 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
-    """Upper bounds of the advantage behind a row of the comparison.
+    """Two upper bounds of the advantage behind one row of the comparison of mechanisms: how much likelier a label is
+    guessed right with the release, if all classes are equally likely before. The second follows from the row's stated
+    learner's (ε, δ) alone; the first is the smaller one of it and the bound by the mechanism's own law, in the worse of
+    the smallest and the largest cluster.
 
-    The first is the smaller one of the bound by the mechanism's own law and the bound by the stated (ε, δ) alone, which
-    comes second. task: the row by column, and the number of classes, which are equally likely.
+    Args:
+        task: the row by column, and the number of classes.
     """
     row, classes = task
     stated = PrivacyBound(

@@ -38,13 +38,14 @@ Task = tuple[dict[str, Any], list[float], int, Path | None]
 
 
 def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
-    """The accuracy of each private model in one replicate, a row for each model and ε.
-
-    Features are public, as for all other mechanisms: so they may be scaled by their own values, and ε protects labels
-    alone.
+    """The accuracy of models that a curator or organisations train privately, in one replicate: a row for each model
+    and ε. The models are private logistic regression, private stacking of 5 parts of the rows and, if asked for, a
+    private histogram rule; all have pure ε. Features count as public here, so that they may be scaled by their own
+    values, and ε protects labels alone.
 
     Args:
-        task: users, ε and replicate, as in `Task`. histogram: whether the private histogram is among the models.
+        task: the scenario as a nested mapping (its users and seed are used), the values of ε, the replicate, and
+        the folder of data files. histogram: whether the private histogram is among the models.
     """
     tree, epsilons, replicate, data_dir = task
     scenario, rows = Scenario.from_tree(tree), list[dict[str, float | str]]()

@@ -56,12 +56,13 @@ CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * s
 def main(
     frame: Frame, sizes: Sequence[int] = SIZES, replicates: int = REPLICATES, studies: int = STUDIES
 ) -> list[Path]:
-    """Run the exchange for several numbers n of users, fit and extrapolate its figures; return the files written.
+    """Runs the exchange for several numbers n of users on each simulated network, fits and extrapolates its figures to
+    10⁹ users, and compares them with exact laws; returns the files written.
 
     Args:
-        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000.
-        replicates: how many at each n.
-        studies: how many are drawn from the exact law, to count how often a fit's interval holds the truth.
+        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: how
+        many at each n. studies: how many studies are drawn from the exact law; in each the fit is made again, and
+        it is counted how often its 95% interval contains the last arrival that is drawn for a larger n.
     """
     run((next(iter(NETWORKS)), CLUSTER, 0))  # so that no measured time has the costs of imports and caches
     tasks = [
@@ -104,7 +105,14 @@ def main(
 
 
 def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
-    """Yield all figures about one network: measured, fitted and exact. rows: its replicates. laws: of one user."""
+    """Yields all figures about one network: measured means, exact values, totals for 10⁹ users, fits to smaller runs
+    with their predictions, and how often the largest runs lie within predicted intervals.
+
+    Args:
+        network: "plain" or "retries" (some messages are lost and asked for again). rows: its replicates. laws: the
+        exact law of one user (bytes sent and time of arrival), with times rounded down and with times rounded up.
+        studies: how many are drawn from the law to check the fits.
+    """
     sizes = sorted(rows["users"].unique().tolist())
     yield from _measured(network, rows, laws)
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
@@ -125,7 +133,13 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
 
 
 def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
-    """Yield means over the replicates of each n, and the share of last arrivals within the law's 95% interval."""
+    """Yields means over the replicates of each number n of users with intervals, and the share of replicates whose last
+    submission arrived within the interval that holds 95% of last arrivals by the exact laws.
+
+    Args:
+        network: its name. rows: its replicates. laws: the exact law of one user with times rounded down (which
+        gives the interval's lower end) and with times rounded up (its upper end).
+    """
     figure = partial(GrowthFigure, "network", network)
     for size in sorted(rows["users"].unique().tolist()):
         part = rows[rows["users"] == size]
@@ -165,7 +179,13 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
 
 
 def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
-    """Yield what 10⁹ users send, receive and lose together, by the law of times rounded up."""
+    """Yields what 10⁹ users together send and the learner receives (gigabytes), how many submissions never arrive or
+    arrive later than 99.9% of those that do, and the time in seconds until the learner's link has passed them all on if
+    each carries 4,096 bytes besides its label. The law of one user with times rounded up is used.
+
+    Args:
+        network: its name. laws: the exact law of one user, with times rounded down and up.
+    """
     sent, late = laws.late.bytes_per_user, laws.late.arrival
     totals = {
         "sent_gb": sent * USERS / 1e9,

@@ -71,7 +71,7 @@ class RegressionTask:
 
     @property
     def law(self) -> LabelLaw | None:
-        """The law of the users; None if they come from a data set."""
+        """The law from which users and labels are drawn; None if they come from the diabetes data set."""
         return None if self.panel == ON_DIABETES else LabelLaw(self.heterogeneity)
 
 
@@ -133,10 +133,13 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
 
 
 def floor_of(law: LabelLaw) -> float:
-    """Excess risk of the linear regression of clusters' mean labels on users' features.
+    """Excess risk that remains without noise and with many users in each cluster, if a learner takes the label of a
+    random user of a user's cluster for the user's own. Such labels have the cluster's mean, so that a linear regression
+    learns the means of clusters instead of those of points; returned is the mean squared distance of that regression
+    from the true mean labels.
 
-    A learner who takes a random label of a user's cluster for the user's own has this excess risk without noise and
-    with many users in each cluster.
+    Args:
+        law: of points and label means, with four points in each cluster.
     """
     points, mean = law.points, law.mean
     of_cluster = np.repeat(mean.reshape(-1, 4).mean(axis=1), 4)

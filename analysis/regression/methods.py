@@ -166,7 +166,15 @@ class Released:
 
 
 def release(method: str, people: RegressionUsers, epsilon: float, delta: float, streams: Streams) -> Released:
-    """Release the labels of one replicate by a method of `METHODS`, so that the learner's ε at δ is `epsilon`."""
+    """The labels of one replicate, released so that the learner's ε at δ is at most `epsilon`: the users and the
+    numbers that the learner takes for their labels, the mean noise variance of these, the ε of the learner and the ε₀
+    of a message.
+
+    Args:
+        method: one of `METHODS`: a randomizer alone, with one user in ten paying for the prior or not, or the label
+        exchange of its messages. people: users with labels on a public grid of values. epsilon, delta: for the
+        learner; a randomizer alone has pure ε. streams: random numbers of the replicate.
+    """
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
     kind = UnbiasedValues if base.startswith(UNBIASED) else RrOnBins
     values = tuple(people.values.tolist())
@@ -199,9 +207,12 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
-    """The number that a learner takes for each message of a randomizer.
+    """The number that a learner takes for each message of a randomizer, one entry for each possible message: its output
+    value, or, for the method "RR-on-Bins, debiased", a number whose mean, given a label, is the prior mean of the bin
+    (interval of labels) in which the label lies.
 
-    base: the method's name without the exchange and without cluster means.
+    Args:
+        noise: the randomizer. base: the method's name without the words for the exchange and for cluster means.
     """
     payloads = np.arange(len(noise.outputs))
     return noise.debiased(payloads) if base == DEBIASED and isinstance(noise, RrOnBins) else noise.values_of(payloads)

@@ -118,9 +118,12 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
 
 
 def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
-    """The mean AUC on public rows over replicates. point: the method, an ε, and the penalty λ.
+    """The mean AUC of a method over 8 replicates in which it learns from, and is tested on, public rows; the penalty is
+    chosen by it.
 
-    enlarged: factor by which ε is multiplied.
+    Args:
+        data: has the public rows. enlarged: factor by which ε is multiplied, to make up for fewer public than
+        private rows. point: the method, the ε that the study uses, and the penalty λ.
     """
     method, epsilon, l2 = point
     total = 0.0

@@ -44,9 +44,13 @@ class BenchmarkPoint:
 def benchmark_row(
     method: str, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
-    """AUC and ε of one method in one replicate.
+    """Test AUC of one method in one replicate, and the ε that it really has for one row, which can be larger than the ε
+    asked for.
 
-    method: one of `METHODS`. data: public rows, which decide on scales. split: rows to learn from, and rows to test on.
+    Args:
+        method: one of `METHODS`. data: its public rows decide on scales and importance. split: rows to learn from,
+        and rows to test on. point: the ε asked for, the penalty λ, the number of feature groups or row parts, and
+        how importance is set. streams: random numbers of the replicate.
     """
     (rows, labels), (test, truth) = split
     noise = streams.generator("stacking noise " + method)
@@ -104,8 +108,12 @@ def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, str
 
 
 def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
-    """The importance q_k of each group of consecutive components: its share of the public rows' variance, or of Σ αⁱ
-    (the paper's equation 6).
+    """The importance q_k of each group of consecutive features (principal components), of sum 1. It is the group's
+    share of the variance of the public rows or, if `point.skew` is a number α, of the sum of αⁱ over all components i
+    from 0 (the paper's equation 6).
+
+    Args:
+        data: has the public rows. point: number of groups, and `skew`.
     """
     d = data.public[0].shape[1]
     weights = data.public[0].var(axis=0) if point.skew is None else point.skew ** np.arange(d)
@@ -114,9 +122,13 @@ def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
 
 
 def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
-    """The factor (d,) by which PLR(W) multiplies each feature to use its importance: q_k/B_k in group k, up to scale.
+    """Factors (d,) by which the d features are multiplied before PLR(W), a single private logistic regression on all
+    features, so that it uses the importance that other methods give to groups of features. In group k the factor is
+    q_k/B_k, divided by the largest such ratio: q_k is the group's importance, and B_k the median norm of the public
+    rows within the group.
 
-    B_k is the median norm of the public rows in group k.
+    Args:
+        data: has the public rows. point: number of groups and how importance is set.
     """
     groups = np.array_split(np.arange(data.public[0].shape[1]), point.count)
     ratios = np.array(importance(data, point)) / np.array(_bounds(data, groups))
@@ -131,7 +143,14 @@ def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]])
 def _overspent(
     data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
-    """AUC and true ε of PST-F(U) if every group gets all of ε, as the paper prints it; the true ε is then larger."""
+    """Test AUC and true ε of PST-F(U), private stacking of models of equally important feature groups, run as the paper
+    prints it: every one of K groups gets all of ε. As all groups learn from the same rows, the true ε is K times as
+    large.
+
+    Args:
+        data: has the public rows, by which norms are bounded. split: rows to learn from, one half for each level,
+        and rows to test on. point: ε, the penalty and K. streams: draws the groups. noise: draws the noise.
+    """
     (rows, labels), (test, truth) = split
     half = len(rows) // 2
     low = feature_stacking(data, point, False, streams)

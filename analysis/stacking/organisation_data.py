@@ -48,7 +48,13 @@ class Benchmark:
     test: Rows | None
 
     def draw(self, streams: Streams, public: bool = False) -> Split:
-        """Training and test rows of a replicate; with `public` both are public rows, to choose λ."""
+        """Training and test rows of one replicate, split at random. They are private rows (or, for testing, the fixed
+        test rows, if there are any); with `public` both are public rows instead, on which the penalty λ of each method
+        is chosen without looking at private rows.
+
+        Args:
+            streams: random numbers of the replicate. public: whether public rows are taken.
+        """
         rows, labels = self.public if public else self.private
         order = streams.generator("stacking split").permutation(len(rows))
         size = min(TRAIN, 2 * len(rows) // 3)
@@ -58,7 +64,12 @@ class Benchmark:
 
 
 def mnist(data_dir: Path) -> Benchmark:
-    """MNIST's digits 8 (label 1) against 0: 5,000 private images, and 8,728 public ones, which give the components."""
+    """MNIST's digits 8 (label 1) against 0, as the first 100 principal components of each image. 5,000 images are
+    private, the other 8,728 public; the components are computed from the public images alone.
+
+    Args:
+        data_dir: folder of data files.
+    """
     images, labels = [], []
     # MNIST's training and test images together, since this study has a split of its own
     for part in ("train", "t10k"):
@@ -109,7 +120,7 @@ class OrganisationsData:
 
     @property
     def num_features(self) -> int:
-        """d, the number of features."""
+        """d, the number of features, summed over all groups."""
         return sum(map(len, self.groups))
 
     def draw(self, streams: Streams) -> OrganisationRows:
@@ -148,7 +159,13 @@ RUIJIN = (12_702, 4_334, 4_739, 6_121, 2_327, 5_619, 6_360, 4_966, 5_793, 6_215,
 
 
 def branches(law: int, sizes: tuple[int, ...] = RUIJIN, group_size: int = 10) -> Branches:
-    """A simulated law with the RUIJIN data's five groups of features; each is half as important as the one before."""
+    """A simulated main hospital (the source) with branches (the targets), built like the paper's RUIJIN data: five
+    groups of features, each half as important as the one before.
+
+    Args:
+        law: seed that fixes the laws of rows and labels of all hospitals. sizes: number of rows of the main
+        hospital and of each branch; default: those of RUIJIN. group_size: number of features in each group.
+    """
     groups = np.arange(5 * group_size).reshape(5, group_size).tolist()
     halves = 0.5 ** np.arange(5)
     return Branches("branches", groups, (halves / halves.sum()).tolist(), sizes, law)
@@ -174,7 +191,12 @@ class Heart(OrganisationsData):
 
 
 def heart(data_dir: Path) -> Heart:
-    """UCI Heart Disease from the processed files of four hospitals; missing values are public centres."""
+    """UCI Heart Disease from the processed files of four hospitals, with Cleveland as the source. Features are scaled
+    by public constants, and a missing value is replaced by the public centre of its feature.
+
+    Args:
+        data_dir: folder of the files.
+    """
     parts = tuple(_rows(read_hospital(path, state(path))) for path in HeartConfig().files((data_dir,)))
     return Heart("heart", [list(g) for g in HEART_GROUPS], list(HEART_IMPORTANCE), parts)
 

@@ -88,7 +88,14 @@ class CellTargets(RepeatedTargets):
 def release_rows(
     mechanism: CellCurator, features: Floats, labels: NDArray[np.bool_], streams: Streams
 ) -> DensityRelease | CellRule:
-    """The rule or density that a mechanism releases of rows with features (n, d) and labels (n,)."""
+    """What a curator releases of n given rows, taken as one cluster: a density that is constant on cells (cubes) of
+    feature space, if the mechanism estimates a density; else a fitted classification rule that applies the mechanism's
+    scaling of features.
+
+    Args:
+        mechanism: the curator. features: (n, d). labels: (n,), whether each row has label 1; a density ignores
+        them. streams: draw the noise.
+    """
     release = mechanism.release(labels.astype(np.uint8), features, np.array([0, len(labels)]), streams)
     return cast(CellRule, release.predictor) if isinstance(release, ModelRelease) else release
 
@@ -144,7 +151,11 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _fitted(self) -> CellRule:
-        """The claimed rule, learned from `rows` equal rows: the attack uses its public cells and usual count alone."""
+        """The rule that the claimed mechanism learns from as many equal rows as a release has (all features at the
+        lower end of their public range, all labels 0), with fixed random numbers. The attack uses only what does not
+        depend on the data: the rule's public cells, and the public number by which it divides noisy votes to get
+        probabilities.
+        """
         features = np.full((self.rows, self.dimensions), self.claimed.low)
         return cast(CellRule, release_rows(self.claimed, features, np.zeros(self.rows, dtype=np.bool_), Streams(0, 0)))
 
@@ -164,9 +175,12 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _cells(self) -> Ints:
-        """The cells (2, t) of the t targets if their coins are 0, and if they are 1.
+        """The cells of the t targets, (2, t), as indices into `_points`: in the first line if a target's coin is 0, in
+        the second if it is 1.
 
-        Of each three cells, the first has a target whose label is a coin; a second target is in one of the two others.
+        Cells are taken in threes, and each three has two targets. One is always in the first cell, and her coin is her
+        label. The other is in the second cell with label 0 if her coin is 0, and in the third cell with label 1 if it
+        is 1. If there are fewer than three cells, each has one target whose label is her coin.
         """
         cells = len(self._points)
         if cells < 3:
@@ -183,8 +197,12 @@ class CountTargets(CellTargets):
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The curve of targets in full cells, whom noise alone protects, the curve of targets who are alone, whose cell
-        the threshold hides but with probability δ/4, and the curve of a label that is used to choose.
+        """The privacy curves of a release's targets, each with the number of targets who have it.
+
+        The first is of targets in full cells, whom noise alone protects. The second is of targets alone in a cell: δ/4
+        at every ε, the probability that her cell's noisy count reaches the threshold and is released. A third is of the
+        one target whose label is a coin, if the mechanism uses labels to choose a classifier by the exponential
+        mechanism.
         """
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
@@ -218,7 +236,13 @@ class CountTargets(CellTargets):
         return ScoredTargets(coins, scores[None, :], self._rows)
 
     def _counts(self, release: DensityRelease | CellRule, points: Floats) -> list[Floats]:
-        """The noisy counts (m,) of the points' cells in each histogram; a density is scaled by its value in cell 0."""
+        """The noisy counts of the cells in which m points lie: a list with one array (m,) for each released histogram,
+        and 0 where no count is released.
+
+        A rule of type PCL2b has two histograms, of all rows and of rows with label 1. Any other release gives a
+        density, which has one: the density is scaled so that cell 0, whose number of rows the attacker knows, gets this
+        number; all entries are 0 if the density of cell 0 is 0. points: (m, d) unscaled features, the first in cell 0.
+        """
         if isinstance(release, CellRule) and isinstance(release.rule, PCL2b):
             cells = release.rule.partition_.cells(release.mechanism.scaled(points))
             return [release.rule.all_.at(cells), release.rule.ones_.at(cells)]
@@ -233,7 +257,13 @@ class CountTargets(CellTargets):
         return [masses / masses[0] * REFERENCE * self._crowd if masses[0] > 0.0 else np.zeros(len(masses))]
 
     def _choice(self, release: DensityRelease | CellRule) -> float:
-        """The score of a released choice: ln Pr[chosen | label 1] - ln Pr[chosen | label 0]."""
+        """The score of the target whose label is a coin: ln Pr[c | label 1] - ln Pr[c | label 0], where c is the
+        released classifier.
+
+        The mechanism chooses c from a finite list by the exponential mechanism, with probability proportional to exp(-ε
+        errors / 2) for the errors on the labelled users. The attacker knows all their rows but the target's label, and
+        takes the claimed ε.
+        """
         chosen = cast(CellRule, release)
         rule = cast(SemiSupervised, chosen.rule)
         points = chosen.mechanism.scaled(self._points(np.append(0, np.full(self._labelled - 1, -1))))
@@ -250,7 +280,9 @@ class CountTargets(CellTargets):
 
     @property
     def _labelled(self) -> int:
-        """How many users' labels are used to choose a rule."""
+        """How many users are asked for their labels, by which the mechanism chooses one classifier from a finite list
+        (rule "semi_supervised"); 0 for all other mechanisms, which make no such choice.
+        """
         if isinstance(self.claimed, PrivateHistogramConfig) and self.claimed.rule == "semi_supervised":
             return self.claimed.asked_users
         return 0
@@ -270,7 +302,10 @@ class CountTargets(CellTargets):
 
     @property
     def _alone(self) -> int:
-        """How many targets are alone in a cell: fewer than in full cells, which determine the mean δ."""
+        """How many targets of one release are alone in a cell: half as many as targets in full cells, and at least 1.
+        They are the minority because the audit tests the mean δ of all targets, which those in full cells are to
+        determine.
+        """
         return max(1, self._pairs // 2)
 
     @property
@@ -286,7 +321,12 @@ class CountTargets(CellTargets):
 
     @cached_property
     def _grid(self) -> Grid:
-        """Where the cells of the claimed mechanism are, by a release of rows that all lie in one corner."""
+        """Where the cells of the claimed mechanism lie: the beginning of cell 0 along each axis, and the length of a
+        cell's side, both in units of the unscaled features.
+
+        It is read from a release of as many rows as the attack has, all with every feature at the lower end of the
+        public range. The cells do not depend on the data, but for the number of rows.
+        """
         rows, low, factor = self._rows, self.claimed.low, self.claimed.high - self.claimed.low
         features = np.full((rows, self.dimensions), low)
         release = release_rows(self.claimed, features, np.ones(rows, dtype=np.bool_), Streams(0, 0))

@@ -54,6 +54,9 @@ class CellLaw(Account):
         return {"target_epsilon": self.mechanism.target_epsilon, **self.mechanism.parameters}
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """The mean δ of the targets at each ε if the noise is divided by `rise`."""
+        """δ at each of J values of ε, (J,), as a mean over the targets, if the noise is divided by `rise`. `rise` = 1
+        gives the certified δ. A larger one describes a leak by too little noise; with it the audit computes how likely
+        it would detect this leak. Targets who are alone in a cell keep the same δ, that of the threshold.
+        """
         number = sum(count for count, _ in self.laws)
         return np.array([min(1.0, sum(n * curve(at, rise) for n, curve in self.laws) / number) for at in epsilons])

@@ -57,8 +57,11 @@ class ClusterAccount(Account):
         return np.asarray(np.array(table).T @ weights / weights.sum())
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε in a cluster of median size with so little noise that ε at the scenario's δ is `rise` times as
-        large.
+        """δ at each of J values of ε, (J,), in a cluster of median size with so little noise that ε at the scenario's δ
+        is about `rise` times the certified ε. With it the audit computes how likely it would detect such a leak.
+
+        The noise is found by bisection. The claimed noise is kept if `rise` is at most 1, or the raised ε is 0 or above
+        100.
         """
         low, high = 0.0, self.noise
         target = rise * self.weaker(self.middle, high).epsilon(self.delta).epsilon_upper

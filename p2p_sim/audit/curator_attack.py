@@ -54,7 +54,13 @@ class CuratorEvent:
     largest: float
 
     def holds(self, released: Floats, threshold: float) -> NDArray[np.bool_]:
-        """Which of the distributions q̃ (C, K) lie in the event, (C,). threshold: τ."""
+        """In which of C clusters the attacked event occurs, a mask (C,).
+
+        In the event, a cluster's released distribution q̃ gives class 0, which the target holds in the first world, a
+        share above the threshold τ and at most `largest`. All other classes have the share τ if `everywhere` is set;
+        else class 1 has it, and the rest do not matter. Shares count as equal up to rounding. released: (C, K) the q̃
+        of each cluster over K classes. threshold: τ, the least share that the mechanism releases.
+        """
         others = released[:, 1:] if self.everywhere else released[:, 1:2]
         clipped = np.asarray((others <= threshold + _TIE).all(axis=1))
         return clipped & (released[:, 0] > threshold + _TIE) & (released[:, 0] <= self.largest)
@@ -146,14 +152,21 @@ def audit_scenario(
 def audit_curator(
     draw: Draw, privacy: ClusterResampling, trials: int, seed: int, *, scenario: str = ""
 ) -> CuratorAudit:
-    """Attack a sampler of the paper's Algorithm 1, and compare the proved ε with its bounds and with the paper's ε.
+    """The audit of a sampler of the paper's Algorithm 1: the lower bound of ε that an attack on clusters of n users
+    proves, beside the law's own bounds of the pure ε and the ε that the paper's Theorem 1 states.
+
+    The algorithm adds noise of scale σ/n to a cluster's shares of K labels, lifts shares below τ to τ, and redraws each
+    label from the resulting distribution q̃ with probability λ. The attack counts how often an event occurs, with a
+    target whose label is class a = 0 in one world and b = 1 in the other.
 
     Args:
-        draw: what is attacked. privacy: the claimed law: n of the attacked cluster, K, λ above 0, σ, τ.
-        trials: clusters in each of the two worlds, at least 1. seed: root seed. scenario: a name for the result.
+        draw: the attacked sampler: a function of labels (n,), cluster boundaries (C + 1,) and two random
+        generators, for the noise of q̃ and for the labels, which returns noisy labels (n,) and q̃ (C, K). privacy:
+        the claimed law, with n, K, λ above 0, σ and τ. trials: clusters in each of the two worlds, at least 1.
+        seed: root seed. scenario: a name for the result.
 
     Raises:
-        InputError: no event that is evidence can occur in such a cluster.
+        InputError: the cluster is too small for any event that the attack knows.
     """
     # First the event is fixed; then it is counted in the world in which the target holds a, and in the other world.
     event, expected = plan_event(privacy, trials)
@@ -185,10 +198,17 @@ class PlannedEvent(NamedTuple):
 
 
 def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
-    """The event with the largest expected lower bound of ε in `trials` clusters of each world.
+    """The event, of those that the attack knows, that is expected to prove the largest lower bound of ε in `trials`
+    clusters of each world, and this bound.
+
+    The events are about a cluster's released distribution q̃ of K labels and are e^(2/σ) times as likely in the world
+    in which the target holds class 0 as in that in which she holds class 1; σ/n is the scale of the noise. Either all
+    classes but 0 have the least share τ; or, for K of 3 or more, class 1 has it and class 0 little more. The choice is
+    made by simulated draws of q̃ from the claimed law, before any trial. privacy: the claimed law, with n, K, σ, τ and
+    the resampling probability λ.
 
     Raises:
-        InputError: no event that is evidence can occur in such a cluster.
+        InputError: the cluster is too small for any of these events.
     """
     best: PlannedEvent | None = None
     lam, ratio = privacy.resampling_prob, math.exp(-2.0 / privacy.noise_scale)
@@ -225,11 +245,14 @@ def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
 
 
 def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, *, seed: int, world: int) -> int:
-    """In how many of `trials` clusters the event occurs and the target's noisy label is a.
+    """In how many of `trials` clusters the attacked event occurs and the target's noisy label is class 0 as well.
 
     Args:
-        draw: what is attacked. event: of q̃. threshold: τ. seed: root seed.
-        world: 0 if the target holds a, 1 if she holds b; each world has streams of its own.
+        draw: the attacked sampler: a function of labels, cluster boundaries (C + 1,) and two random generators, for
+        the noise and for the labels, which returns noisy labels and the released distributions q̃ (C, K) of C
+        clusters over K classes. event: a condition on q̃, with the counts of labels of the cluster. threshold: τ,
+        the least share in q̃. trials: number of clusters. seed: root seed. world: 0 if the target, a cluster's
+        first user, holds class 0; 1 if she holds class 1. The two worlds have independent random numbers.
     """
     cluster = np.repeat(np.arange(len(event.counts), dtype=np.uint8), event.counts)
     cluster[0] = world
@@ -246,9 +269,13 @@ def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, 
 
 
 def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
-    """The cluster size, of a few up to 200, in which the attack is expected to prove the largest ε.
+    """The cluster size, of a few that are tried, in which the attack is expected to prove the largest ε. Tried are K +
+    1 users and sizes up to 200 that follow from τ.
 
-    The smaller nτ is, the more often q̃ is clipped to τ; the larger it is, the finer the counts of labels can be chosen.
+    The mechanism lifts each class's noisy share to at least τ. The smaller nτ is, n being the size, the more often a
+    share equals τ, which the attack looks for; the larger n is, the better the cluster's counts of labels can be
+    chosen. privacy: the claimed law, with K and τ; its size is ignored. trials: clusters in each of the attack's two
+    worlds.
     """
     n, tau = privacy.num_classes + 1, privacy.threshold
     sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}

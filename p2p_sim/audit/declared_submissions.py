@@ -52,7 +52,14 @@ class LawCheck:
 
     @staticmethod
     def of(name: str, total: float, variance: float, tests: int = 1) -> "LawCheck":
-        """The check of a sum with mean 0 if the declaration is true, or of the most unlikely of `tests` such sums."""
+        """The check of one sum of observations, whose terms have mean 0 and absolute value at most 1 if what the
+        protocol declares is true: how far the sum is from 0, and by Bernstein's inequality an upper bound of the
+        probability that it is so far or farther.
+
+        Args:
+            name: what the sum looks at. total: the sum. variance: the sum of the terms' variances. tests: 1, or of
+            how many sums this is the most unlikely one; the bound is multiplied by this number.
+        """
         off = abs(total)
         bound = 2.0 * tests * math.exp(-off * off / (2.0 * (variance + off / 3.0))) if off else 1.0
         return LawCheck(name, total / math.sqrt(variance) if variance else math.copysign(off, total), min(1.0, bound))
@@ -134,6 +141,10 @@ def _centred(values: NDArray[np.generic]) -> Floats:
 
 
 def _within(counts: NDArray[np.int64]) -> Floats:
-    """Counts (R, n) cut at 2, less the mean of each run, and scaled so that all absolute values are at most 1."""
+    """A score for each of n users in each of R runs, (R, n), from how many labels she submitted: the count, where more
+    than 2 counts as 2, less the mean of her run. If the largest absolute value of all scores is above 1, all are
+    divided by it, since Bernstein's inequality is applied to terms of at most 1. counts: (R, n) numbers of submitted
+    labels, or of ones among them.
+    """
     scores = _centred(np.minimum(counts, 2))
     return np.asarray(scores / max(1.0, float(np.abs(scores).max(initial=0.0))))

@@ -112,9 +112,12 @@ def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchan
 
 
 def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uint8]:
-    """Labels (n,) of a cluster in which a user's label is revealed most, by the number of ones among the other users.
+    """The labels (n,) of a cluster of n users in which an attack is expected to learn most about the first user, the
+    target, whose label is 0 here. The search is over the number of other users who hold label 1.
 
-    Clusters with more users than views are tabulated for have no ones, unless users submit majorities.
+    If every user asks one peer and n is at most 100, the number is the one with the largest δ(0) by the exact law of
+    what the learner sees; in larger clusters it is 0. If users ask several peers and submit the majority, it is the
+    one, of up to 65 that are tried, in which the estimated variance that hides the target is least. size: n.
     """
     labels, alpha = np.zeros(size, dtype=np.uint8), flipped_labels(mechanism.randomizer, "an audit").flip_prob
     if mechanism.asking.several:
@@ -130,10 +133,13 @@ def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uin
 
 
 def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
-    """The attack on an exchange, by the likelihood ratio of its view and by a classifier that has learned.
+    """The attack on an exchange: it scores each target's label by the likelihood ratio of what the learner sees of her
+    cluster, and by a classifier that has learned from held-out runs.
 
-    targets: one in each cluster. tabulated: whether laws are tabulated, as clusters are few and small. trials, seed: as
-    in `ClusterAttack.prepared`.
+    Args:
+        targets: the source of targets, one in each cluster. tabulated: whether the ratio is taken from tables of
+        the exact law, as clusters are few and small, rather than from normal approximations. trials: how many
+        targets will count; it fixes the number of held-out targets. seed: root seed.
     """
     mechanism = exchange_of(targets.mechanism, "an audit", True)
     asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
@@ -170,10 +176,11 @@ class ClusterCurves(ClusterAccount):
         return LabelExchange(size, noise, rate)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement about the smallest cluster, which holds for all: a larger exchange whose users partly reveal
-        their bits is a smaller exchange.
+        """The learner's ε at δ in the smallest cluster, which holds for all clusters: if the learner is also told the
+        noisy labels of some users of a larger cluster, what is left is an exchange in a smaller one.
 
-        If users submit majorities, which revealed bits change, the statement is about the cluster with the largest ε.
+        This argument fails if users ask several peers and submit the majority, which told labels would change. The
+        statement is then about the cluster size with the largest ε.
         """
         sizes = np.unique(self.sizes) if self.mechanism.asking.several else self.sizes.min(keepdims=True)
         return max((self.accountant(int(n)).epsilon(delta) for n in sizes), key=lambda bound: bound.epsilon_upper)
@@ -192,7 +199,16 @@ class ClusterCurves(ClusterAccount):
         return curves
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest α whose certified δ is below what the attack proves, at one ε or more; None if no α is."""
+        """The smallest flip probability α, up to 1/2, that the attack refutes: at one ε or more, the δ that would be
+        certified with α is below what the attack proves. None if no α is refuted.
+
+        δ at another α is the certified δ, times the ratio of δ with this α to δ with the claimed α in a cluster of
+        median size.
+
+        Args:
+            plan: has the J values of ε at which δ is tested. certified: (J,) the mean certified δ of the targets at
+            each ε. attacked: (J,) the lower bounds of this mean that the attack proves.
+        """
         epsilons = [event.epsilon for event in plan.deltas]
         if not (attacked > 0.0).any():
             return None

@@ -112,10 +112,14 @@ class ClusterTargets:
     certified: RandomizedResponse | None = None
 
     def batches(self, trials: int, seed: int, epsilons: Sequence[float] = ()) -> Iterator[Batch]:
-        """At least `trials` targets, batch by batch.
+        """Yields batches of targets, until there are at least `trials` of them: in each batch the coins that are the
+        targets' labels, and what the learner sees of their clusters. The mechanism runs again, with fresh coins and
+        noise, for each batch.
 
         Args:
-            seed: root seed. epsilons: (J,) values of ε at which certified δ are summed, if they depend on the run.
+            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε; a batch then has the
+            sums of its targets' certified δ at each ε, if δ is certified for the networks as they turn out. Empty,
+            or if δ does not depend on the run: no sums.
         """
         total, replicate = 0, 0
         while total < trials:
@@ -257,12 +261,14 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
 
 
 def raw_view(sent: NDArray[np.int8], user: Ints, arrival: Floats) -> Floats:
-    """All that the learner sees of c clusters, (c, 3n): the users' states, their times, and the cluster's times sorted.
-
-    Times of users who submitted nothing are -1.
+    """All that the learner sees of c clusters of n users, as features (c, 3n): first each user's submission as a
+    number, then its time of arrival in seconds, then the n times of the cluster in ascending order. A user who
+    submitted nothing has the time -1.
 
     Args:
-        sent: (c, n) states, as in `Batch`. user: (m,) who submitted, from 0. arrival: (m,) times of arrival, seconds.
+        sent: (c, n) each user's submission: 0 nothing, 1 the low class of the two between which coins choose, 2 the
+        high class, 3 another class. user: (m,) who submitted, numbered through all clusters from 0. arrival: (m,)
+        when each of these submissions arrived, seconds.
     """
     flat = np.full(sent.size, np.inf)
     flat[user] = arrival

@@ -64,9 +64,12 @@ class Copies(NamedTuple):
 
 
 def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies]:
-    """Copies of a cluster with these labels (n,), as many as `trials`, for runs of some shards each.
+    """Yields populations made of copies of one cluster, together `trials` copies, each with the random streams of its
+    run. A population has at most 4 × 65,536 users, which bounds the memory.
 
-    Runs in which user 0 has the label 0 have other streams than runs in which her label is 1.
+    Args:
+        labels: (n,) labels of the cluster; the first is the target's, and worlds in which it is 0 and 1 get
+        independent streams. trials: number of copies. seed: root seed.
     """
     together = SHARDS * (BLOCK // labels.size)
     for batch, start in enumerate(range(0, trials, together)):
@@ -77,17 +80,24 @@ def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies
 
 
 def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_size: int, clusters: int) -> Sent:
-    """What each user submitted, if the submissions (m,) of these users have these labels."""
+    """What each user of each cluster submitted, (clusters, n): 0 nothing, 1 a label 0, 2 a label 1.
+
+    Args:
+        users: (m,) who submitted, numbered through all clusters from 0. labels: (m,) the label 0 or 1 that each of
+        them submitted. cluster_size: n. clusters: their number.
+    """
     sent = np.zeros(clusters * cluster_size, dtype=np.int8)
     sent[users] = 1 + labels.astype(np.int8)
     return sent.reshape(clusters, cluster_size)
 
 
 def target_cells(sent: Sent) -> Counts:
-    """The learner's view of each cluster of n users as one number, (clusters,), as in `view_laws.split_cells`.
+    """The learner's view of each cluster of n users as one number, (clusters,), below 3n²: an index into tables of the
+    views' exact probabilities.
 
-    It is (s n + m) n + k for the state s of the target (0 nothing, 1 a zero, 2 a one), with m submissions of the other
-    users and k ones among these.
+    The number is (s n + m) n + k, where s is what the target, the first user, submitted (0 nothing, 1 a label 0, 2 a
+    label 1), m is how many other users submitted, and k how many of these submitted a 1. sent: (clusters, n) what each
+    user submitted, as such numbers 0 to 2.
     """
     n, others = sent.shape[1], sent[:, 1:]
     submissions, ones = (others > 0).sum(axis=1), (others == 2).sum(axis=1)
@@ -95,10 +105,17 @@ def target_cells(sent: Sent) -> Counts:
 
 
 def coalition_cells(messages: Messages, views: CoalitionViews, population: Population) -> Counts:
-    """The number of the coalition's view of each cluster, (C,): a cell of `CoalitionViews`.
+    """What a coalition, users 1 to c of a cluster, sees together with the learner, as one number for each of C clusters
+    of n users, (C,): an index into the tables of `views`. User 0 is the target, whose label alone the coalition does
+    not know.
 
-    messages: those that the members, the users 1 to c of each cluster, or the learner saw. The coalition also knows the
-    true labels of all users but the target.
+    If a member fetched the target's noisy label, the number is this label, 0 or 1. Else it is made of two parts: how
+    many noisy labels of other users with label 0, and with label 1, the members fetched, and how many of these are
+    ones; and what the users outside the coalition who did not fetch from a member submitted.
+
+    Args:
+        messages: delivered messages that a member sent or got, or that the learner got. views: the numbering of the
+        coalition's views, with n and c. population: the users, with their true labels.
     """
     n, c = views.cluster_size, views.members
     shape = (population.num_users // n, n)
@@ -124,7 +141,13 @@ def coalition_cells(messages: Messages, views: CoalitionViews, population: Popul
 
 
 def cluster_labels(views: Views, ones: int, label: int) -> NDArray[np.uint8]:
-    """Labels (n,) of the attacked cluster: the target's, then the members' zeros, then `ones` ones, then zeros."""
+    """Labels (n,) of a cluster to attack: first the target's, then a 0 for each member of the coalition, then `ones`
+    labels 1 of other users; the rest are 0.
+
+    Args:
+        views: describes the observer, with the cluster size n and the number of members, 0 for the learner alone.
+        ones: how many users hold label 1, without the target. label: the target's, 0 or 1.
+    """
     labels = np.zeros(views.cluster_size, dtype=np.uint8)
     labels[0] = label
     labels[1 + views.members :][:ones] = 1
@@ -152,12 +175,15 @@ def run_world(
     places: tuple[Path, ...] = (),
     noise: RandomizedResponse | None = None,
 ) -> World:
-    """Run the trials of an attack in the world in which each target holds `label`.
+    """How often each possible view of the observer occurs in an attack's trials, copies of one cluster, if every target
+    holds `label`. Also, if `noise` is given, δ at the attack's ε, (trials,), that is certified for each trial's network
+    as it turned out: who was online and what was lost. Otherwise this is empty.
 
     Args:
-        attack: has the observer, the data set, ε and the number of trials. mechanism: what is attacked.
-        network: carries the messages; `places`: directories that hold its files. seed: root seed.
-        noise: the noise for which δ(ε) of the realised networks is certified; None: it is not computed.
+        attack: has the observer's views, how many other users hold label 1, ε, and the number of trials. mechanism:
+        what is attacked. network: the network that carries messages. seed: root seed. label: 0 or 1. places:
+        directories in which the network's files are looked for. noise: the randomizer for which δ is certified;
+        None: δ is not computed.
     """
     views, counts, deltas = attack.views, np.zeros(attack.law.a.size, dtype=np.int64), [np.zeros(0)]
     for people, streams in copies(cluster_labels(views, attack.ones, label), attack.trials, seed):
@@ -189,7 +215,16 @@ class WorldCounts(NamedTuple):
 def run_worlds(
     attack: AttackPlan, mechanism: Deployment, case: Replicate, noise: RandomizedResponse | None = None
 ) -> WorldCounts:
-    """Run an attack in both worlds, first as a pilot with a seed of its own; `noise` as in `run_world`."""
+    """How often each of J possible views occurs with the targets' label 0 and with 1, (2, J): once in a pilot, half as
+    long and with a seed of its own, from which an attack learns which views are evidence; and once in the trials that
+    count. Also δ at the attack's ε that is certified for the network of each counted trial, label 0 first; empty if
+    `noise` is None.
+
+    Args:
+        attack: has the observer's views, ε and the number of trials with each label. mechanism: what is attacked.
+        case: one run of a scenario, with its network, seed and files. noise: the randomizer for which δ is
+        certified; None: δ is not computed.
+    """
     network, seed, places = case.scenario.network, case.scenario.seed, case.places
     few = replace(attack, trials=max(int(PILOT * attack.trials), 1))
     pilot = [run_world(few, mechanism, network, seed + PILOT_SEED, label, places=places).views for label in (0, 1)]

@@ -107,7 +107,13 @@ class AllUsers(RepeatedTargets):
     pair: ClassPair
 
     def coined_run(self, streams: Streams, record: bool = False, **changes: float) -> CoinedRun:
-        """One run. record: whether its messages are recorded. changes: settings that replace the network's."""
+        """One run of the mechanism in which every user's label is a fair coin between two classes: the coins (n,), the
+        users with these labels, and the outcome.
+
+        Args:
+            streams: random streams of the run, also of the coins. record: whether every message is kept. changes:
+            values of network settings, by name, that replace the scenario's, such as duplication=0.0.
+        """
         coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
         people = replace(self.people, labels=self.pair.labels(coins))
         network = self.case.scenario.network.model_copy(update=changes)
@@ -203,8 +209,13 @@ class BagTargets(RepeatedTargets):
         return join_targets([self._shard(shard, streams) for shard in self.people.shards])
 
     def _shard(self, shard: Shard, streams: Streams) -> ScoredTargets:
-        """The targets of a shard. A score compares the counts of the target's bag less the labels of all other users,
-        which leaves the target's label and the noise.
+        """The scored targets of one shard, a run of whole clusters that is processed at once. Its users are dealt at
+        random into bags; the first user of each bag is the target, and her label is a coin between a low and a high
+        class.
+
+        The attacker knows all other labels. From the bag's noisy counts of each class she subtracts the labels of the
+        other users who are counted, so that the target's label and the noise are left. The score is what is left of the
+        high class less what is left of the low class (of a single count c, 2c - 1); 0 if the target is not counted.
         """
         streams = streams.within(shard.index)
         bags = Bags.dealt(shard.offsets, self.mechanism.bag_size, streams.generator("bags"))
@@ -232,7 +243,10 @@ class CountsCurve(Account):
     pure = "pure ε of the counts"
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε if the scale of the noise is divided by `rise`."""
+        """δ at each of J values of ε, (J,), for a user of the smallest cluster, if the scale of the noise on her bag's
+        counts is divided by `rise`. `rise` = 1 gives the certified δ; a larger one describes a leak by too little
+        noise, for which the audit computes how likely it would detect it.
+        """
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
         weaker = self.mechanism.model_copy(update={"noise_scale": scale})
         accountant = weaker.accountant(weaker.setup, int(self.sizes.min()))

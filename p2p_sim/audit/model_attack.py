@@ -73,7 +73,9 @@ class ModelAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether neither the certified curve nor the certified statement is refused."""
+        """Whether the audit finds no contradiction: the attacker's guesses refute neither the certified trade-off curve
+        of the model as a whole, nor the certified ε at one small δ.
+        """
         return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
 
 
@@ -161,5 +163,8 @@ def _scaled(guesses: Guesses, factor: float) -> Guesses:
 
 
 def _clear(guesses: Guesses) -> float:
-    """By how many standard deviations more than half of the guesses are right."""
+    """By how many standard deviations of random guessing the number of right guesses is above half of all guesses:
+    (right - wrong)/√(right + wrong). It decides between shares of targets to guess that otherwise prove equally much in
+    the pilot run.
+    """
     return (guesses.right - guesses.wrong) / math.sqrt(guesses.right + guesses.wrong)

@@ -95,7 +95,13 @@ class Targets(ABC):
 
     @abstractmethod
     def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
-        """At least `trials` scored targets, with the mean certified δ at each ε if it depends on the run."""
+        """At least `trials` targets: for each her label, a fair coin, and the scores by which the attack guesses it.
+
+        Args:
+            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε; the result has the
+            targets' mean certified δ at each, (J,), if this depends on the run, such as on a network with faults,
+            and else None.
+        """
 
 
 class RepeatedTargets(Targets):
@@ -143,7 +149,10 @@ class Account(ABC):
 
     @property
     def largest(self) -> float:
-        """The ε at whose shares δ is tested: δ is 0 or small there. By default the pure ε in the smallest cluster."""
+        """The ε from which follow the values at which the audit tests δ: fixed shares, from 0 to at most 1, of this ε,
+        or of `most` if that is smaller. By default it is the pure ε, with δ = 0, that the mechanism's accountant states
+        for the smallest cluster.
+        """
         return float(self.mechanism.accountant(self.mechanism.setup, int(self.sizes.min())).pure_epsilon)
 
     @property
@@ -182,9 +191,13 @@ class Account(ABC):
         return {self.pure: np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)}
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest flip probability α whose certified δ the attack refutes; None if it refutes none.
+        """None: by default it is not known how the certified δ depends on a flip probability. A subclass that knows it
+        returns the smallest flip probability α whose certified δ is below what the attack proves, or None if there is
+        none.
 
-        certified: (J,) the certified δ at each ε of the plan. attacked: (J,) the lower bounds that the attack proves.
+        Args:
+            plan: has the J values of ε at which δ is tested. certified: (J,) the mean certified δ at each ε.
+            attacked: (J,) the lower bounds of it that the attack proves.
         """
         return None
 
@@ -238,7 +251,10 @@ class OneRunAudit:
 
     @property
     def refuted(self) -> LawCheck | None:
-        """The test that refuses what the protocol declares; None if no test does."""
+        """The statistical test that contradicts what a protocol declares about its submissions: their law given the
+        noisy labels, or that all users are alike. It is the test with the smallest probability, if that is significant
+        with all tests counted. None if no test contradicts the declaration, or nothing was declared.
+        """
         return failure(self.declared, self.error) if self.declared else None
 
     @property
@@ -254,18 +270,23 @@ class OneRunAudit:
 
     @property
     def law(self) -> LossLaw:
-        """The law of the privacy loss of a pair that dominates every pair with the certified δ at the tested ε."""
+        """The law of the privacy loss of a pair of distributions that is at least as easy to tell apart as any pair
+        that satisfies the certified δ at the tested values of ε. The audit draws its trade-off curve.
+        """
         return LossLaw.of(self.epsilons, self.certified.tolist())
 
     @property
     def power(self) -> float:
-        """The probability that the audit detects noise so small that ε is `PRINTED_RISE` times as large."""
+        """About the probability that the audit detects noise that is too small, if ε is really 1.1 times
+        (`PRINTED_RISE`) the certified one.
+        """
         return dict(self.rises)[PRINTED_RISE]
 
     @property
     def smallest_rise(self) -> float | None:
-        """The smallest factor of `RISES` on ε that the audit detects with probability `LEAST_POWER` or more; None if it
-        detects none.
+        """The smallest factor, of ten from 1.01 to 10 (`RISES`), such that the audit detects noise so small that ε is
+        this factor times the certified one, with a probability of at least 0.5 (`LEAST_POWER`). None if it detects none
+        of them.
         """
         return next((rise for rise, power in self.rises if power >= LEAST_POWER), None)
 
@@ -278,10 +299,14 @@ class Claim(NamedTuple, Generic[M]):
 
 
 def claim_of(case: Replicate, refusal: str, *sorts: type[M]) -> Claim[M]:
-    """The mechanism of a scenario, which must be of one of these sorts, and its users.
+    """The mechanism that a scenario deploys, and the users of the replicate (one random repetition of the scenario).
+
+    Args:
+        case: the replicate. refusal: words that explain, in the error, why another mechanism cannot be audited.
+        sorts: the classes of which the mechanism must be.
 
     Raises:
-        InputError: the mechanism is of no such sort; `refusal` are the words that explain it.
+        InputError: the mechanism is of none of these classes.
     """
     ready = prepare(case)
     if not isinstance(ready.mechanism, sorts):

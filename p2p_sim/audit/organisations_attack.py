@@ -115,7 +115,10 @@ class OrganisationTargets(RepeatedTargets):
         return ScoredTargets(coins[list(self.claimed.learners)], np.array(scores).T, people.num_users)
 
     def _row(self, streams: Streams) -> Floats:
-        """Features of a target at the norm bound of each group: the group's first feature has it, all others are 0."""
+        """Features (d,) of a row whose norm in each group of features is exactly the bound to which rows are clipped:
+        the group's first feature has this value, all other features are 0. A target's two possible rows are multiples
+        of it.
+        """
         row = np.zeros(self.people.features.shape[1])
         groups = self.claimed.plan.grouped(len(row), streams).members
         row[[group[0] for group in groups]] = self.claimed.plan.norm_bound
@@ -124,13 +127,18 @@ class OrganisationTargets(RepeatedTargets):
     def _score(
         self, people: Population, streams: Streams, k: int, models: GroupModels, priors: tuple[Floats, ...] | None
     ) -> Floats:
-        """The two scores (2,) of the target of organisation k.
+        """The two scores (2,) by which the attack guesses which of two rows the target of organisation k has. Clipped,
+        scaled and multiplied by the label ±1, the rows are -z and z. For either row, the released weights of each
+        feature group's model determine the noise, b₀ for -z and b₁ for z, that must have led to them.
 
-        The first is the logarithm of the likelihood ratio, Σ over feature groups of (|b₀| - |b₁|)/scale, where b₀ and
-        b₁ are the noise that the models need for either of her rows. The second is minus Σ (|b₀| + |b₁|): if her row
-        has moved other rows, the models need more noise.
+        The first score is Σ over the groups of (|b₀| - |b₁|)/scale, the logarithm of the likelihood ratio. The second
+        is minus Σ (|b₀| + |b₁|): if the target's row has changed other users' rows, as clipping rows together would,
+        the models need more noise.
 
-        priors: weights towards which the models of the groups were drawn; None: 0.
+        Args:
+            people: the rows of all users, with which the organisation learned. streams: of the run. k: the
+            organisation. models: its released models, one for each feature group. priors: for each group the
+            weights towards which its model was drawn; None: 0.
         """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
@@ -169,7 +177,9 @@ class OppositeRows(Account):
 
     @property
     def largest(self) -> float:
-        """ε of the worst target."""
+        """The largest pure ε of a target among the organisations, for the test of her row z against -z. The audit tests
+        δ at shares 0 to 0.95 of it.
+        """
         return max(noise.label_epsilon for noise in self.noises)
 
     @property
@@ -186,7 +196,11 @@ class OppositeRows(Account):
         return self.stated
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε of the first target, by draws, if noise is divided by `rise` and her row has the largest norm."""
+        """About δ at each of J values of ε, (J,), of the first organisation's target, whose row z or -z has the largest
+        norm allowed, if the noise on the models' gradients is divided by `rise`. It is a mean over 50,000 simulated
+        draws of this noise. A `rise` above 1 describes a leak by too little noise, for which the audit computes how
+        likely it would detect it.
+        """
         noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
         losses, scale = np.zeros(DRAWS), noise.noise_scale / rise
         for q, dimension in zip(noise.norms, self.features, strict=True):

@@ -90,7 +90,12 @@ class PairRatio:
     num_classes: int
 
     def __call__(self, batch: Batch) -> Floats:
-        """The scores (c,) of a batch of targets."""
+        """The scores (c,) of c targets, one in each cluster: about ln Pr[view | high class] - ln Pr[view | low class],
+        where the view is how many more of the cluster's noisy labels are of the high class than of the low class. The
+        lead is taken as normal, with a variance that does not depend on the target's label.
+
+        batch: what is seen of the targets' clusters, with the numbers of other users who hold either class.
+        """
         # The lead of the high class is about normal: its mean is keeps · (ones - zeros), its variance is `spread`.
         error = self.flip_prob / (self.num_classes - 1)
         keeps = 1.0 - self.flip_prob - error
@@ -123,7 +128,13 @@ class ShuffledCurves(ClusterAccount):
     mechanism: ShuffledResponseConfig
 
     def weaker(self, size: int, noise: float) -> ShuffledResponse:
-        """The accountant of a cluster of this size with the share `noise` of the flip probability."""
+        """The accountant of a cluster whose noisy labels are shuffled, with less noise than claimed: a leak for which
+        the audit computes how likely it would detect it.
+
+        Args:
+            size: number of users of the cluster. noise: the share of the claimed flip probability that is left; 1:
+            the claimed noise.
+        """
         message = self.mechanism.randomizer(self.mechanism.setup)
         return ShuffledResponse(size, noise * message.flip_prob, message.num_classes)
 
@@ -135,9 +146,13 @@ class CuratorCurves(ClusterAccount):
     mechanism: ClusterRRConfig
 
     def weaker(self, size: int, noise: float) -> ClusterResampling:
-        """The accountant of a cluster of this size with the share `noise` of the resampling probability.
+        """The accountant of a cluster whose labels a curator redraws at random with some probability, with less noise
+        than claimed: a leak for which the audit computes how likely it would detect it. It states only the pure ε,
+        which is quicker.
 
-        It states the pure ε alone, which is quicker.
+        Args:
+            size: number of users of the cluster. noise: the share of the claimed probability that is left; 1: the
+            claimed noise.
         """
         r = self.mechanism.response
         return ClusterResampling(
@@ -155,7 +170,9 @@ class StatedCurves(ClusterAccount):
     mechanism: Mechanism
 
     def weaker(self, size: int, noise: float) -> Accountant:
-        """The mechanism's own accountant, whatever `noise` is: how its ε depends on noise is unknown."""
+        """The accountant that the mechanism itself states for a cluster of `size` users. `noise`, the share of the
+        claimed noise that a leak leaves, is ignored, since it is unknown how the mechanism's ε depends on its noise.
+        """
         return self.mechanism.accountant(self.mechanism.setup, size)
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:

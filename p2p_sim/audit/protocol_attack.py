@@ -42,10 +42,12 @@ DECLARED_SEED = 32_452_843
 
 
 def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | None = None) -> OneRunAudit:
-    """Attack the messages of a protocol.
+    """The audit of a protocol by which users exchange noisy labels. Every user is a target whose label is a fair coin.
+    The attack guesses these coins from the noisy labels in users' messages, and proves lower bounds of ε and δ beside
+    the certified ones. What the protocol declares about its submissions is tested too, where it applies.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        case: one replicate (random repetition) of a scenario, with its users. trials: the least number of targets.
         mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
@@ -71,10 +73,12 @@ def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | 
 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
-    """The log-odds of a coin for each combination of four counts, cut at `MOST`: (MOST+1, MOST+1, MOST+1, MOST+1).
+    """The estimated log-odds of a coin 1 against a coin 0 for each combination of a user's four counts, an array of
+    shape (5, 5, 5, 5). A count above 4 is taken as 4 (`MOST`); one occurrence is added for each coin and combination.
 
     Args:
-        counts: (n, 4) counts of the users of held-out runs. coins: (n,) these users' coins.
+        counts: (n, 4) how many labels of the high and of the low class each of n users sent to the learner, then to
+        peers, in runs that serve only to learn. coins: (n,) the users' coins, which chose their labels.
     """
     cells, shape = tuple(np.minimum(counts, MOST).T), (MOST + 1,) * counts.shape[1]
     occurrences = np.ones((2, *shape))
@@ -120,7 +124,9 @@ class SenderTargets(AllUsers):
         return ScoredTargets(coins, np.stack(scores).astype(np.float32), len(coins))
 
     def counts(self, streams: Streams) -> SentLabels:
-        """The labels that users send in one run."""
+        """The coins that were the n users' labels in one run, (n,), and how many labels of the high and of the low
+        class each user sent to the learner, then to peers, (n, 4). streams: random streams of the run.
+        """
         coins, _, outcome = self.coined_run(streams, True)
         sent = cast(Transcript, outcome.transcript).messages  # this run records it
         counts = [
@@ -131,7 +137,11 @@ class SenderTargets(AllUsers):
         return SentLabels(coins, np.stack(counts, axis=1))
 
     def submissions(self, trials: int) -> list[HeldAndSubmitted]:
-        """What the users of each cluster held and submitted, in runs without duplicates of `trials` users or more."""
+        """For each cluster of n users, what its users held and submitted in R runs, as arrays (R, n): whether a user's
+        noisy label is of the high class, how many labels of the high class she submitted, and how many labels in all.
+        In these runs the network duplicates no message. trials: R is the least number of runs with so many users
+        together.
+        """
         users, runs = self.people.num_users, -(-trials // self.people.num_users)
         held = np.zeros((runs, users), dtype=np.bool_)
         ones, count = np.zeros((2, runs, users), dtype=np.int64)
@@ -161,7 +171,11 @@ class NoisyLabelCurve(Account):
     clusters = None
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement of ε₀, against an eavesdropper if the protocol declares a law of the learner's submissions."""
+        """The statement that a noisy label is private with ε₀, whatever is sent how often. If the protocol declares
+        anything about its submissions, their law or a symmetry among users, the statement is against an eavesdropper,
+        who sees all messages; else it is against the learner. ε₀ holds with δ = 0; `delta` is only noted in the
+        statement.
+        """
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 
     @property

@@ -63,7 +63,11 @@ class LikelihoodRatio:
     _tables: dict[tuple[int, int], RatioTable] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, batch: Batch) -> Floats:
-        """The scores (c,) of a batch of targets."""
+        """The scores (c,) of c targets, one in each cluster: ln Pr[view | label 1] - ln Pr[view | label 0] for the view
+        of how many users of the cluster submitted, and how many of them a 1. The score is exact if the laws are
+        tabulated, else a normal approximation. batch: these numbers, the cluster sizes, and how many other users hold
+        label 1.
+        """
         if not self.tabulated:
             return self._normal(batch)
         scores = np.empty(len(batch.labels))
@@ -78,7 +82,13 @@ class LikelihoodRatio:
         return scores
 
     def _table(self, size: int, ones: int) -> RatioTable:
-        """The ratios in clusters of this size in which `ones` users besides the target hold label 1."""
+        """The log likelihood ratios of the target's label 1 against 0 in a cluster of n users, as a table (T, n + 1): a
+        line for each likely number of submissions, ascending from the returned `first`, and a column for each number of
+        ones among them. The target's true label is not used.
+
+        Args:
+            size: n. ones: how many of the other users hold label 1.
+        """
         theta = self.sampling_rate
         low, high = bernstein_window(size * theta, size * theta * (1.0 - theta), size, -50.0)
         ratios = np.zeros((high - low + 1, size + 1))
@@ -88,10 +98,14 @@ class LikelihoodRatio:
         return RatioTable(low, ratios)
 
     def _normal(self, batch: Batch) -> Floats:
-        """The scores (c,) by normal laws of the number of ones among t submissions.
+        """Approximate log likelihood ratios (c,) of c targets, in clusters of n users of whom t submitted, if the
+        number of ones among the t submissions is taken as normal for both labels of the target.
 
-        For both labels the law has the same variance; the means differ by t g'(p) (1-2α)/n, where p is the share of
-        noisy ones and g(p) the probability that a submission is a one; g(p) = p without a kernel.
+        Its variance is taken as equal for both labels. The means differ by t g'(p) (1-2α)/n, where α is the flip
+        probability, p the expected share of ones among the noisy labels, and g(p) the probability that a submission is
+        a one: p itself, unless users submit the majority of several peers.
+
+        batch: n, t and the number of submitted ones for each target, and how many other users hold label 1.
         """
         n, t, alpha = batch.sizes, batch.sent, self.flip_prob
         others = batch.ones * (1.0 - alpha) + (n - 1 - batch.ones) * alpha
@@ -116,12 +130,20 @@ def learn_classifier(features: NDArray[np.float32], labels: NDArray[np.bool_]) -
 
 
 def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
-    """Features (N, F) from which a classifier learns: first the mechanism's own score, then the batches' features."""
+    """Features (N, F) of N targets, from which a classifier learns their labels. First comes the score that is made for
+    the mechanism, then what is seen of each target's cluster, such as who submitted what.
+
+    Args:
+        batches: the targets, in pieces. ratio: a function that gives the scores (c,) of a piece of c targets.
+    """
     return np.concatenate([np.column_stack([ratio(batch).astype(np.float32), batch.features]) for batch in batches])
 
 
 def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
-    """Which of a cluster's users submit, (N, n), from features (N, F) that end with the raw view."""
+    """Which users of a cluster submitted anything, (N, n), for each of N targets with a cluster of n users. features:
+    (N, F); the last 3n columns are what each user submitted as a number (0: nothing), when it arrived, and the times in
+    order. size: n.
+    """
     return np.asarray(features[:, -3 * size : features.shape[1] - 2 * size] > 0.0)
 
 
@@ -142,11 +164,14 @@ class ClusterAttack(Targets):
 
     @staticmethod
     def prepared(targets: ClusterTargets, ratio: Score, exact: bool, trials: int, seed: int) -> "ClusterAttack":
-        """The attack with a classifier that has learned from held-out runs.
+        """The attack, with a classifier that has learned to tell targets' labels apart from runs that serve only to
+        learn. If those show every user's submission, the attack also learns scores from who submits together.
 
         Args:
-            ratio: the score made for the mechanism. exact: whether it is the logarithm of the likelihood ratio.
-            trials: how many targets will count. seed: root seed.
+            targets: draws targets, one in each cluster, with what the learner sees of them. ratio: a function that
+            scores a batch of targets by a formula made for the mechanism. exact: whether these scores are exact
+            logarithms of the likelihood ratio. trials: how many targets will count later; it fixes how many serve
+            to learn. seed: root seed of the audit, to which a constant is added here.
         """
         held_out = list(targets.batches(pilot_of(trials), seed + HELD_OUT_SEED))
         labels, features = np.concatenate([batch.labels for batch in held_out]), _features(held_out, ratio)
@@ -159,7 +184,9 @@ class ClusterAttack(Targets):
 
     @property
     def scope(self) -> Scope:
-        """What the attack looks at."""
+        """In words, for the audit's report: what each score looks at, which leaks besides too little noise the attack
+        looks for, and which it overlooks.
+        """
         scores = ("the score made for the mechanism", "a classifier")
         if self.submitters is None:
             return Scope(
@@ -195,8 +222,10 @@ class ClusterAttack(Targets):
         return ScoredTargets(coins, np.concatenate(scores, axis=1), users, mean)
 
     def _scores(self, batches: Sequence[Batch]) -> NDArray[np.float32]:
-        """The scores (A, N) of all targets: the likelihood ratio, the classifier's log-odds, and the ratio plus each
-        score by who submits together.
+        """The scores of N targets by A attacks, (A, N), the larger the likelier is the target's label 1. The first is
+        the score made for the mechanism, usually a log likelihood ratio; the second is a classifier's log-odds. If the
+        attack looks at who submits together (A = 5), three more follow: the first score plus the evidence of a parity,
+        of a combination of users, and of the whole pattern. batches: the targets, in pieces.
         """
         features = _features(batches, self.ratio)
         ratio = features[:, 0]

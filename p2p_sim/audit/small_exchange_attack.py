@@ -70,10 +70,13 @@ ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
-    """Attack what the mechanism of a scenario releases about its own users.
+    """The audit of what a scenario's mechanism releases about its own users, by the attack that fits the mechanism:
+    lower bounds of ε and δ that the attack proves, beside the certified ones. The result is a `ModelAudit` if the
+    mechanism trains a model by noisy gradient steps, else a `OneRunAudit`.
 
     Args:
-        case: the scenario, whose first replicate has the users. trials: the least number of targets.
+        case: one replicate (random repetition) of a scenario, with its users. trials: the least number of targets,
+        users whose labels or rows are guessed.
 
     Raises:
         InputError: there is no attack on the mechanism.

@@ -102,9 +102,12 @@ class Submitters:
         return Submitters(submits.shape[1], best_parity(submits, labels), word_list(submits, labels), numbers, log_odds)
 
     def __call__(self, submits: Bools) -> Floats:
-        """Three scores (3, N) of N clusters: the evidence of the parity, of the first word that occurs, of the pattern.
+        """Three scores (3, N) of N clusters of n users, each an estimate of ln Pr[e | 1] - ln Pr[e | 0] of what is
+        seen, e, given the target's label: the larger, the likelier is label 1.
 
-        The larger a score, the likelier the target's label is 1. submits: (N, n) which users of each cluster submit.
+        The first sees whether an odd number submits of a certain set of users. The second sees the first that occurs of
+        some listed words, each a set of users who submit and of others who do not; 0 if none occurs. The third sees
+        exactly who submits; 0 for a pattern that was never seen while learning. submits: (N, n) which users submit.
         """
         listed = np.zeros(len(submits))
         for word in reversed(self.words):
@@ -209,10 +212,14 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
 
 
 def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
-    """The best `WIDTH` words with one more user.
+    """Yields the best words, up to 64 (`WIDTH`), that add one more user to a given word. A word says of some users of a
+    cluster whether each submits. It is better the more standard deviations the labels of the targets, in clusters in
+    which it occurs, are away from half zeros, half ones; words in fewer than 20 clusters are left out.
 
-    columns: (n, 2, ...) packed bits of the clusters in which each user does not submit, and submits. ones: packed bits
-    of the clusters whose target has label 1.
+    Args:
+        word: the given word. columns: (n, 2, W) for each of n users the clusters in which she does not submit, then
+        those in which she does, as bits packed into W integers of 64 bits. ones: (W,) the clusters whose target has
+        label 1, packed likewise.
     """
     occurs = word.occurs & columns
     hits, of_one = _hits(occurs), _hits(occurs & ones)

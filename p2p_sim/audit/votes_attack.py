@@ -40,11 +40,14 @@ TOGETHER = 500
 
 
 def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = None) -> OneRunAudit:
-    """Attack the results of all tests and answers of PATE.
+    """The audit of PATE: teachers learn from disjoint parts of the labels and vote on queries; a query passes if its
+    noisy number of votes for the leading class is above a threshold, and is answered with the class with the most noisy
+    votes. In every run one teacher's vote is a fair coin, which the attack guesses from which queries were answered and
+    how. It proves lower bounds of ε and δ beside the certified ones.
 
     Args:
-        case: the scenario, whose first replicate has the classes. trials: number of runs, each with one target.
-        mechanism: what is attacked; None: the mechanism that the scenario claims.
+        case: one replicate of a scenario; its users give only the number of classes. trials: number of runs, each
+        with one target. mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism is not PATE.
@@ -71,14 +74,23 @@ class VoteResults:
 
 
 def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
-    """The votes of the other teachers with the largest evidence about the target's vote, with the results' gains."""
+    """The votes of all teachers but one, (K,) for K classes, from whose noisy results the last teacher's vote, class 0
+    or 1, can be told best, with the evidence of each possible result. It is searched among near ties, clear majorities
+    and votes near the threshold, by simulating queries with the claimed noise.
+
+    Args:
+        mechanism: the claimed one. num_classes: K. seed: root seed of the simulation.
+    """
     rng = Streams(seed, 0).generator("audit-rehearsal")
     tried = (rehearsed(mechanism, others, REHEARSED // 10, rng) for others in splits(mechanism, num_classes))
     return rehearsed(mechanism, max(tried, key=lambda results: results.evidence).others, REHEARSED, rng)
 
 
 def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
-    """Votes (K,) of all teachers but one: near ties, clear majorities, and numbers of votes near the threshold."""
+    """Yields votes (K,), the numbers of votes for each of K classes by all teachers but one: near ties of classes 0 and
+    1, clear majorities of class 0, and numbers of votes for class 0 near the threshold that decides whether a query is
+    answered.
+    """
     others, line = mechanism.teachers - 1, round(mechanism.threshold * mechanism.teachers)
     tried = [*np.linspace(0, others, SPLITS).round().astype(int).tolist(), others // 2, line - 1, line]
     for most in sorted({min(max(0, votes), others) for votes in tried}):
@@ -90,7 +102,16 @@ def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
 
 
 def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
-    """The gains and the evidence of results, estimated from this many queries on which the other teachers vote so."""
+    """What the result of one query reveals about one teacher's vote, class 0 or 1, estimated from `queries` simulated
+    queries on which the other teachers always vote in the same way.
+
+    The gains are ln Pr[result | vote 1] - ln Pr[result | vote 0], (K + 1,), for each of K classes as the answer, and
+    last for no answer. The evidence is about the symmetrised Kullback-Leibler divergence of all results of a run.
+
+    Args:
+        mechanism: has the noise, the threshold and the numbers of queries and answers. others: (K,) votes of the
+        other teachers for each class. rng: draws the noise.
+    """
     endless, classes = mechanism.model_copy(update={"answers": queries, "queries": queries}), len(others)
     # How often each class is the answer, and last how often there is none, if the target votes for class 0 or class 1.
     results = [endless.answered(np.tile(others + own, (queries, 1)), rng) for own in np.eye(2, classes, dtype=int)]
@@ -112,7 +133,13 @@ class PateTargets(RepeatedTargets):
     rehearsal: VoteResults
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        """The targets of some runs that share the teachers' shards."""
+        """Up to 500 targets, but no more than are missing, one in each of as many runs of all tests and answers: her
+        label is a fair coin, and her score the sum of the evidence of the run's results. The runs have the same
+        assignment of users to teachers, and thus the same votes but for the target's; each has fresh noise.
+
+        Args:
+            streams: for coins, assignment and noise. number: not used. missing: how many targets are still needed.
+        """
         runs, answers, scores = min(TOGETHER, missing), self.mechanism.answers, list[float]()
         coins = streams.generator("audit-coin").random(runs) < 0.5
         noise, both = streams.generator("pate-noise"), self._votes(streams)
@@ -123,7 +150,10 @@ class PateTargets(RepeatedTargets):
         return ScoredTargets(coins, np.array(scores, dtype=np.float32)[None, :], runs * self.mechanism.teachers)
 
     def _votes(self, streams: Streams) -> list[Votes]:
-        """The votes (Q, K) of the mechanism's teachers on all queries, if the target's label is 0 and if it is 1."""
+        """Two arrays (Q, K): how many of the teachers vote for each of K classes on each of Q queries, first if the
+        target's label is 0, then if it is 1. Both have the same assignment of users to teachers. streams: draw this
+        assignment.
+        """
         users = self.mechanism.teachers
         labels = np.repeat(np.arange(len(self.rehearsal.others), dtype=np.uint8), self.rehearsal.others)
         queries = np.arange(self.mechanism.queries) % users
@@ -155,7 +185,10 @@ class VotesCurve(Account):
         return self.accountant.epsilon(self.mechanism.setup.delta).epsilon_upper
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each ε if the noise is divided by `rise`, which makes ε about `rise` times as large."""
+        """δ of all results of a run together at each of J values of ε, (J,), if the noise of tests and answers is
+        divided by `rise`, which makes ε about `rise` times as large. `rise` = 1 gives the certified δ; a larger one
+        describes a leak by too little noise, for which the audit computes how likely it would detect it.
+        """
         claimed = self.accountant
         answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
         less = Pate(answer, test, claimed.answers, claimed.queries)

@@ -35,7 +35,10 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
 
 
 def _named(distribution: Distribution | None) -> Iterator[str]:
-    """Yields the dotted names of the modules that a package's metadata name: top-level modules and installed files."""
+    """Yields the dotted names of modules that belong to an installed package by its metadata: the names in
+    `top_level.txt`, then one for each installed `.py` file listed in `RECORD`, such as "a.b" for a/b.py and "a" for
+    a/__init__.py. Names may occur twice. distribution: the metadata; None: nothing is yielded.
+    """
     if distribution is None:
         return
     yield from (distribution.read_text("top_level.txt") or "").split()
@@ -68,9 +71,10 @@ def _place_of(name: str) -> tuple[str, Path] | None:
 
 
 def _beside_a_path_file(distribution: Distribution | None) -> Iterator[tuple[str, Path]]:
-    """Yields modules and packages, with their paths, in the folders that an editable install adds to the import path.
-
-    Yields nothing if the metadata name the top-level modules.
+    """Yields the name and path of each Python module (`.py` file) and package (folder with `__init__.py`) directly
+    inside the folders that an editable install adds to the import path. These folders are the lines of the install's
+    `.pth` files. Nothing is yielded if the metadata are unknown (None), or if they name the top-level modules in
+    `top_level.txt`.
     """
     if distribution is None or distribution.read_text("top_level.txt") is not None:
         return

@@ -119,7 +119,10 @@ def offer_of(group: str, kind: str) -> Offer | None:
 
 
 def maker_of(thing: object) -> Offer | None:
-    """An offer of the plug-in package from which an object's class comes; None if no plug-in defines the class."""
+    """The plug-in package that defines an object's class, as one of its offers: an entry point by which an installed
+    package offers a kind of mechanism, learner or the like. If the package has several, it is the first, which need not
+    be that of the object's class. None for p2p-sim's own classes and for classes of other packages.
+    """
     package = type(thing).__module__.partition(".")[0]
     if package == "p2p_sim":
         return None
@@ -144,14 +147,17 @@ def kinds_of(config: type[Config]) -> tuple[Any, ...]:
 
 
 def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
-    """The class `config`, after checks that a scenario can name it by its kind.
+    """The class `config` itself, after checks that it is a usable configuration class for one kind, the text by which
+    scenarios choose it.
 
     Args:
-        named: the beginning of a message. config: the class. base: the class from which `config` must derive.
-        kind: the only value that its key `kind` may have.
+        named: words that name the class, put first in each error message. config: what is checked; it may be
+        anything. base: the class from which it must derive. kind: the only value that its annotation of the key
+        `kind` may allow.
 
     Raises:
-        PlugInError: the class has another base or kind, lacks a method, or has one with other arguments.
+        PlugInError: it is no class derived from `base`, has another kind, leaves an abstract method undefined, or
+        has a member that does not fit the base's, such as a method with other arguments.
     """
     if not (isinstance(config, type) and issubclass(config, base)):
         raise PlugInError(f"{named} must be a class derived from {base.__module__}.{base.__qualname__}")
@@ -220,7 +226,15 @@ class PlugIns:
         return makers[0].load(self.base) if makers else None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        """The union of p2p-sim's own classes and of one choice for all plug-ins, which are looked up for each value."""
+        """The pydantic schema by which a value is checked against one of several configuration classes, chosen by its
+        key `kind`. Each of p2p-sim's own kinds has a fixed choice. All other kinds share one choice, which looks for an
+        installed plug-in of that kind whenever a value is checked, so that plug-ins are imported only when they are
+        used.
+
+        Args:
+            source: the annotated union, or base class, of p2p-sim's own classes. handler: makes the schema of a
+            class.
+        """
         configs = self.own(source)
         choices: dict[Any, CoreSchema] = {kind: handler.generate_schema(config) for kind, config in configs.items()}
         own = tuple(choices)  # no dictionary: a kind in a file may be a list, which cannot be hashed

@@ -47,15 +47,22 @@ class Streams:
     home: int = 0
 
     def within(self, shard: int) -> "Streams":
-        """These streams, with `shard` as the shard of calls that name none."""
+        """The same random streams with another default shard: requests for a stream that name no shard (a group of
+        whole clusters that is simulated at once) get the stream of `shard`.
+        """
         return replace(self, home=shard)
 
     def generator(self, purpose: str, shard: int | None = None, attempt: int = 0) -> np.random.Generator:
-        """A fresh generator at the start of the stream with this address.
+        """A fresh random generator at the start of the stream with this address. The same address always gives the same
+        numbers; different addresses give independent ones.
 
         >>> one, two = Streams(1, 0).generator("flip"), Streams(1, 0).generator("flip")
         >>> bool(one.random() == two.random())
         True
+
+        Args:
+            purpose: any text that says what the numbers are for. shard: number of the group of clusters for which
+            they are drawn; None: the default shard. attempt: a further number, such as that of a repeated request.
         """
         return np.random.Generator(np.random.PCG64(self._sequence(purpose, shard, attempt)))
 
@@ -98,7 +105,10 @@ class PublicStreams(Streams):
 
     @classmethod
     def of(cls, streams: Streams) -> "PublicStreams":
-        """The streams of the same replicate, without those of noise and users."""
+        """The streams of the same replicate (seed and repetition), but requests for those of noise on labels ("flip",
+        "half") or of users ("law", "population", "holdout", "clusters", "overlay") raise an InputError, as a protocol
+        must not know them.
+        """
         return cls(streams.seed, streams.replicate, streams.noise_salt)
 
 

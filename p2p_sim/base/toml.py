@@ -30,10 +30,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The nested tables of a TOML text.
+    """The nested tables of a TOML text, as dictionaries and lists.
 
     Raises:
-        ValueError: the text is not valid TOML, has a whole number beyond 64 bits, or more than `DEEPEST` levels.
+        ValueError: the text is not valid TOML, has a whole number beyond 64 bits, or is nested more than 40 levels
+        deep (`DEEPEST`), the outermost table and the innermost value included.
     """
     deep = f"nested more than {DEEPEST} levels"
     try:
@@ -70,10 +71,13 @@ def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
 
 
 def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> None:
-    """Raise InputError if changes set two keys of `EITHER`, of which the later would win silently.
+    """Raise InputError if changes of a scenario set two keys of which it may have only one, as otherwise the later
+    change would win silently. These keys (`EITHER`) each fix the amount of noise: mechanism.target_epsilon,
+    mechanism.flip_prob, mechanism.noise_multiplier and mechanism.randomizer.epsilon.
 
     Args:
-        changes: dotted keys and their values. option: the text before each key in the message.
+        changes: dotted keys and their values; a value may be a table with such keys. option: the text before each
+        key in the message.
     """
     changes = list(changes)
     present = [name for name in EITHER if any(_sets(name, key, value) for key, value in changes)]
@@ -120,9 +124,15 @@ def parse_override(override: str) -> tuple[str, Any]:
 
 
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set a dotted key of nested tables.
+    """Set a dotted key, such as "mechanism.flip_prob", in nested tables, in place; missing tables are made.
 
-    A table whose `kind` changes loses its other keys. Setting a key of `EITHER` drops the keys that it excludes.
+    If the last part of the key is `kind`, which chooses what a table describes, and the value is new, the table's other
+    keys are removed. Setting one of the four keys of `EITHER`, which each fix the amount of noise
+    (mechanism.target_epsilon, mechanism.flip_prob, mechanism.noise_multiplier, mechanism.randomizer.epsilon), removes
+    the other three.
+
+    Raises:
+        InputError: a part of the key before the last is no table.
     """
     for alternative in EITHER if key in EITHER else ():
         drop_key(tree, alternative)

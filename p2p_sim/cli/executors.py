@@ -10,11 +10,17 @@ from p2p_sim.sweeps import Executor, LocalProcesses, Serial, SweepPlan, at_a_tim
 
 
 def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: str | None = None) -> Executor:
-    """The executor of a scenario's replicates: this machine, or the Dask cluster at the address `dask`.
+    """The object that runs a scenario's replicates (its independent random repetitions): in this process, in several
+    processes of this machine, or on a Dask cluster.
 
-    workers: number of local processes; None: one per core, but no more at a time than memory allows. split: "shards",
-    if the workers share each single replicate; None: each works on replicates of its own. dask: may also be a
-    scheduler's file.
+    Args:
+        scenario: what runs. workers: number of local processes; None: one per core, but no more at a time than
+        memory allows. split: "shards", if the processes share the work of each replicate by groups of whole
+        clusters; None: each works on replicates of its own. dask: address, or scheduler's file, of a Dask cluster;
+        None: this machine.
+
+    Raises:
+        InputError: a value is out of its range, or the options do not go together.
     """
     _check(workers, split, dask)
     if dask is not None:
@@ -25,10 +31,16 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: st
 
 
 def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str | None) -> Executor:
-    """The executor of a sweep's replicates: this machine, or the Dask cluster at the address `dask`.
+    """The object that runs all replicates (random repetitions) of a sweep: in this process, in several processes of
+    this machine, or on a Dask cluster.
 
-    workers: number of local processes; None: one per core. dask: may also be a scheduler's file. split: "shards", if
-    the workers share each single replicate; None: each works on replicates of its own.
+    Args:
+        plan: the sweep. workers: number of local processes; None: one per core. dask: address, or scheduler's file,
+        of a Dask cluster; None: this machine. split: "shards", if the workers share the work of each replicate by
+        groups of whole clusters; None: each works on replicates of its own.
+
+    Raises:
+        InputError: a value is out of its range, or the options do not go together.
     """
     _check(workers, split, dask)
     chosen = _processes(workers) if dask is None else _dask(dask, plan.packages)

@@ -255,9 +255,11 @@ def check_bounds(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Check the papers' numbered claims numerically: print which hold, how loosely, and which fail.
+    """Check numerically what papers claim about the privacy and utility of label exchange and of other mechanisms:
+    print which claims (and which common beliefs) hold on all cases tried, how loosely, and which fail.
 
-    Example: p2p-sim check-bounds --figure bounds.png
+    Example:
+        p2p-sim check-bounds --figure bounds.png
     """
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.privacy_answers import verdicts_output

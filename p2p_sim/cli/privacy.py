@@ -209,7 +209,9 @@ def certify(
 
 
 def _check_new(option: str, path: Path) -> None:
-    """Refuse a path at which no new file can be written."""
+    """Raise InputError if no new file can be written at a path: something is there already, or its folder does not
+    exist. option: the command's option that named the path, such as "--out", for the message.
+    """
     if path.exists():
         raise InputError(f"{option} {path}: exists already; choose another name")
     if not path.parent.is_dir():

@@ -98,14 +98,14 @@ def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenar
 def against_randomised_response(
     chosen: "Scenario", finished: "SweepResult", file: Path, *, overrides: list[str] | None, data_dir: Path | None
 ) -> str:
-    """The commands that run randomised response with the α of an exchange on the same users, and compare the two.
+    """A line for the shell that runs randomised response, with the α of a finished exchange, on the same users, and
+    then compares the two results. Empty if the exchange has no flip probability in some replicate, or the scenario
+    cannot run with randomised response.
 
     Args:
-        chosen: the scenario that ran. finished: its results.
-        file, overrides, data_dir: as `run` was given them.
-
-    Returns:
-        Empty if the scenario flips no labels, or does not run with randomised response.
+        chosen: the scenario that ran. finished: its results. file: the scenario's file. overrides: the texts
+        KEY=VALUE of --set with which it ran, of which those on mechanism and engine are replaced. data_dir: where
+        data files are; None: unset.
     """
     from p2p_sim import load_scenario
     from p2p_sim.replicate import directory_of

@@ -77,7 +77,9 @@ class AdversariesConfig(Config):
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The roles' keys, such as "adversaries.liars", whose values differ from a scenario without adversaries."""
+        """The dotted keys of the roles that are configured in any way, such as "adversaries.liars": those with a value
+        that differs from the default, by which everybody follows the protocol.
+        """
         keys = differing("adversaries", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(key.rpartition(".")[0] for key in keys))
 
@@ -89,7 +91,9 @@ class AdversariesConfig(Config):
 
     @property
     def inverting(self) -> tuple[str, ...]:
-        """The roles with a share above 0 whose answer is the class after the noisy label's."""
+        """The names of the roles, "liars" or "sybil", that some users have and that answer with the class after their
+        noisy label's, counted cyclically: class y + 1 modulo K of K classes.
+        """
         return tuple(role for role in self.lying if getattr(self, role).answer == "inverted")
 
     @property
@@ -125,11 +129,15 @@ class Roles:
     def draw(
         config: AdversariesConfig, shard: Shard, degrees: NDArray[np.int64], row: NDArray[np.int32], streams: Streams
     ) -> "Roles":
-        """Draw the roles of a shard's users.
+        """The roles of m users: who pools what she sees, who never answers, who lies, and who asks everybody, drawn at
+        random within each cluster. Each role has random numbers of its own, so that changing one role's share does not
+        change the others.
 
         Args:
-            config: the shares of users with each role. shard: the users. degrees: (m,) number of neighbours of each.
-            row: (m,) each user's row in the source. streams: the replicate's random streams.
+            config: the share of users with each role, and how members of the coalition are chosen. shard: the
+            users, in whole clusters. degrees: (m,) numbers of neighbours, by which members may be chosen. row: (m,)
+            each user's row in the data source, by which members may be listed. streams: the replicate's random
+            streams.
         """
         nobody = np.zeros(shard.size, dtype=np.bool_)
 
@@ -157,7 +165,11 @@ class Roles:
         return Roles(member | sybil, some("free-rider", config.free_riders.share), answer, prober)
 
     def lie(self, payload: NDArray[np.generic], num_classes: int) -> NDArray[np.generic]:
-        """The answers of users with payloads (m, ...): the payloads themselves, or classes (m,) if some user lies."""
+        """The answers that m users give to requests, in place of the payloads (m, ...), which are what their
+        randomizers drew, such as noisy labels. If nobody lies, the payloads are returned as they are. Otherwise
+        payloads are taken as classes, and the answers are classes (m,): a fixed class, or the next of num_classes
+        classes in cyclic order, for users who lie.
+        """
         if not (self.answer != -1).any():
             return payload
         labels = payload.astype(np.uint8)
@@ -173,7 +185,14 @@ _CODE = {"noisy": -1, "inverted": -2, "zero": 0, "one": 1}
 def _first_of_each_cluster(
     shard: Shard, key: NDArray[np.float64], share: float, rank: NDArray[np.int64] | None
 ) -> Bools:
-    """Which users (m,) are the first round(share · size) of their cluster, sorted by `rank`, if given, then `key`."""
+    """Which of m users are chosen, a mask (m,): in each cluster of s users the first round(share · s) in ascending
+    order of `rank`, or of `key` where ranks are equal.
+
+    Args:
+        shard: the users, in whole clusters. key: (m,) random numbers, so that the choice is random. share: from 0
+        to below 1. rank: (m,) such as minus the number of neighbours, to choose users with the most; None: by `key`
+        alone.
+    """
     sizes = np.diff(shard.offsets)
     cluster = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((key, cluster) if rank is None else (key, rank, cluster))

@@ -34,7 +34,14 @@ SEEN_AS = {PROBE: REQUEST, CONFESSION: REPLY}
 
 
 def message_kind(event: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> int:
-    """The engine's number for an event (START to CONFESSION) of an attempt, a copy and a hop."""
+    """One number for an event of the exchange with its details, by which the engine tells kinds of messages apart.
+
+    Args:
+        event: 0 a user starts, 1 request, 2 reply, 3 submission, 4 time-out of a request, 5 an adversary's request
+        to everybody, 6 the answer to it. attempt: number of the request among all of its user's, from 0. copy: of
+        the message, 0 to 3; odd for a duplicate by the network. hop: step of a request that walks from user to
+        user, from 0, below 64.
+    """
     return ((attempt * HOPS + hop) * COPIES + copy) * 8 + event
 
 
@@ -98,7 +105,13 @@ class ShardExchange(ExchangeRun):
         return ReceivedLabels(users + self._shard.start, labels, self.arrival[users])
 
     def _handle(self, kind: int, users: Users, times: Times) -> None:
-        """Pass messages of one kind (m,), with their times in seconds, to the method for their event."""
+        """Handle m events of one kind together: pass them to the method for this kind.
+
+        Args:
+            kind: a number that encodes the event (such as request or reply), the number of the request, the copy of
+            the message and the step of its walk. users: (m,) whose start, request or submission each event belongs
+            to; for an adversary's request to everybody, the user who is asked. times: (m,) seconds.
+        """
         # the inverse of `message_kind`
         rest, event = divmod(kind, 8)
         rest, copy = divmod(rest, COPIES)
@@ -140,7 +153,14 @@ class ShardExchange(ExchangeRun):
             self.engine.post(message_kind(TIMEOUT, attempt), users, times + j.timeout_s(attempt))
 
     def _on_request(self, users: Users, times: Times, attempt: int, copy: int, hop: int) -> None:
-        """A request arrives: forward it on its walk, or answer."""
+        """Handle requests that arrive at users: one who is online and cooperates passes the request on to the next user
+        of its random walk, or replies if she is the last. Without walks every request has a single step.
+
+        Args:
+            users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the request among all of a
+            user's, from 0. copy: 0, or 1 for the duplicate that the network made. hop: step of the walk that has
+            now ended, from 0.
+        """
         j = self.journey
         if not (j.matters or self.ledger.records):  # every peer answers: whom the request reached need not be known
             self.ledger.delivered(REQUEST, times, users, users)
@@ -164,7 +184,13 @@ class ShardExchange(ExchangeRun):
             self._post(REPLY, users, times, attempt=attempt, copy=number, ends=(node, users), only=serves)
 
     def _on_reply(self, users: Users, times: Times, attempt: int, copy: int) -> None:
-        """A reply arrives: the first valid one to each request counts."""
+        """Handle replies that arrive at the users (m,) who asked, at times (m,), seconds. The first reply to each
+        request that comes before its time-out counts; then its user has her label. Users who are offline get nothing.
+
+        Args:
+            attempt: number of the request among all of a user's, from 0. copy: number of the copy of the reply, 0
+            to 3: the request and its duplicate each get a reply, and each reply may be duplicated.
+        """
         j = self.journey
         users, times = self._met(j.online(users, times), [users, times])
         # if `_once`, without records or corruption, peers and labels are looked up only for what reaches the learner
@@ -214,9 +240,15 @@ class ShardExchange(ExchangeRun):
         self, users: Users, times: Times, attempt: int, label: Payload | None, source: Users | None, *,
         own: bool = False,
     ) -> None:  # fmt: skip
-        """Handle labels (m,) that users got for a question: with one peer they pass them on, else they note them.
+        """Handle the labels (m,) that users got when they asked one peer. If users ask one peer only, each passes her
+        label on to the learner with probability θ. If they ask several, the reply is noted, and a user who now has all
+        her replies, or has given up on the rest, passes on the majority.
 
-        own: the labels are the users' own, as no reply came.
+        Args:
+            users: (m,) who asked. times: (m,) when each has her label, seconds. attempt: number of the request
+            among all of a user's, from 0. label: (m, ...) what they got; None: looked up later. source: (m,) whose
+            label it is; None: of the users' first peers. own: whether the users took their own labels, since no
+            reply came.
         """
         if self._questions is None:
             if self._contents is not None and label is not None:
@@ -257,7 +289,12 @@ class ShardExchange(ExchangeRun):
             self._post(SUBMISSION, users, times, copy=copy)
 
     def _on_submission(self, kind: int, users: Users, times: Times) -> None:
-        """Labels reach the learner, who takes each user's first."""
+        """Handle labels that reach the learner: it takes the first from each user, and notes when that came.
+
+        Args:
+            kind: the number of this kind of message; it also tells a message from the duplicate that the network
+            made. users: (m,) who submitted. times: (m,) of arrival, seconds.
+        """
         label = None
         if self.ledger.records or self._contents is not None:
             label = self._arrived(kind, users, self.source[users])
@@ -285,7 +322,14 @@ class ShardExchange(ExchangeRun):
             moment += self._every_s
 
     def _on_probe(self, event: int, users: Users, times: Times) -> None:
-        """A probe reaches a user, or the answer to a probe reaches the prober."""
+        """Handle the messages of an adversary, the prober, who asks every user of her cluster for the label in turn:
+        either her request reaches a user, who answers, or an answer reaches the prober. Receivers who are offline get
+        nothing.
+
+        Args:
+            event: PROBE for requests, CONFESSION for answers. users: (m,) who are asked. times: (m,) of arrival,
+            seconds.
+        """
         j, bounds = self.journey, self._shard.offsets
         prober = self._probers[np.searchsorted(bounds, users, side="right") - 1]
         receiver = users if event == PROBE else prober
@@ -302,9 +346,14 @@ class ShardExchange(ExchangeRun):
         self, event: int, users: Users, times: Times, *, attempt: int = 0, copy: int = 0, hop: int = 0,
         ends: tuple[Users, Users] | None = None, only: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
-        """Send messages, of which some may be lost; odd copies at hop 0 are the network's duplicates.
+        """Send m messages of one kind: those that the network does not lose are queued to arrive at their times.
 
-        ends: sender and receiver of each. only: (m,) which messages are sent; None: all.
+        Args:
+            event: kind of message, such as REQUEST or REPLY. users: (m,) whose request or submission each belongs
+            to. times: (m,) of sending, seconds. attempt: number of the request among all of a user's, from 0. copy:
+            number of the copy; odd, at hop 0, for duplicates by the network, of which only some exist. hop: step of
+            a request's random walk, from 0. ends: sender and receiver of each message, (m,) each; None: they do not
+            matter, or it is a submission. only: (m,) which messages are sent; None: all.
         """
         j, leg, kind = self.journey, LEG[event], message_kind(event, attempt, copy, hop)
         messages = j.message(leg, users, times, attempt, copy=copy, hop=hop, ends=ends).only(only)
@@ -326,11 +375,23 @@ class ShardExchange(ExchangeRun):
         self.engine.post(kind, arriving.user, arrives)
 
     def _arrived(self, kind: int, users: Users, source: Users) -> Payload:
-        """The payloads (m, ...) of arriving messages of a kind, which are answers of the users `source` (m,)."""
+        """What arriving messages carry, (m, ...): the answers, such as noisy labels, of the users `source` (m,), or
+        what faults of the network made of them.
+
+        Args:
+            kind: the number of this kind of message. users: (m,) whose request or submission each message belongs
+            to. source: (m,) whose answer it carries.
+        """
         return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
     def _met(self, online: Bools | None, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """Columns cut down to messages whose receiver is `online` (m,); the other messages count as undelivered."""
+        """The given arrays without the entries of messages whose receiver is offline; these messages are counted as
+        undelivered.
+
+        Args:
+            online: (m,) whether the receiver of each of m messages is online; None: all are. columns: arrays with
+            an entry for each message, such as users and times.
+        """
         if online is None:
             return columns
         self.ledger.counts["messages_undelivered"] += int(np.count_nonzero(~online))

@@ -173,7 +173,11 @@ class Exchange:
         )
 
     def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[ShardAnswers]:
-        """Draw the payloads with which the users of each shard answer, and their roles."""
+        """Yields, for each shard (group of whole clusters), the answer that each of its m users gives to requests, (m,
+        ...), and the users' roles. An answer is a payload that the randomizer draws from the true label, such as a
+        noisy label; for a user who lies it is another class. The roles say who lies, never answers, asks everybody, or
+        pools what she sees.
+        """
         if self.adversaries != NOBODY:
             check_given(self.adversaries, population.source_rows or population.num_users)
         for shard in shards:
@@ -201,9 +205,13 @@ class Exchange:
                 yield Submissions(submitter + np.int32(shard.start), fetched)
 
     def _majorities(self, peers: Peers, users: NDArray[np.int32], payload: Payload, first: Payload) -> Payload:
-        """The majority (m,) of the labels that users (m,) of a shard fetch from several peers.
+        """The majority (m,) of the labels that each of m users of a shard fetches from several random peers. Of equally
+        frequent labels, the one fetched first counts.
 
-        payload: the label with which each user of the shard answers. first: (m,) the labels of the users' first peers.
+        Args:
+            peers: draws whom users ask. users: (m,) numbered from the shard's first. payload: the label with which
+            each user of the shard answers. first: (m,) the labels of the users' first peers, which are drawn
+            already; the others are drawn here.
         """
         numbers, now = self.asking.numbers(users, peers.streams, peers.shard), np.zeros(users.size)
         columns = [first.astype(np.int16)]

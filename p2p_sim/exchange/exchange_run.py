@@ -71,7 +71,12 @@ class Arrivals:
             self._merge(*np.unique(values, return_counts=True))
 
     def _merge(self, values: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Add rounded times (V,), ascending, with the number of each, to the counts by value."""
+        """Add arrival times, each with how often it occurred, to the counts that are held already.
+
+        Args:
+            values: (V,) distinct times, ascending, each as the upper 28 of the 64 bits of a float in seconds
+            (`DROPPED` is the number of bits left out). counts: (V,) how often each occurred.
+        """
         if not values.size:
             return
         every, index = np.unique(np.concatenate([self.values, values]), return_inverse=True)
@@ -150,10 +155,13 @@ class Ledger:
         self, kind: int, times: Floats, sender: NDArray[np.int32], receiver: NDArray[np.int32] | None, *,
         label: NDArray[np.generic] | None = None, late: NDArray[np.bool_] | None = None,
     ) -> None:  # fmt: skip
-        """Note delivered messages (m,) of a kind; users are numbered from the shard's first.
+        """Count m delivered messages of one kind and, if messages are kept, note each of them.
 
-        receiver: None for the learner. label: the payloads, needed where messages are kept; None for requests. Payloads
-        of several numbers are not kept. late: which replies came too late; None: none.
+        Args:
+            kind: 1 request, 2 reply, 3 submission. times: (m,) of delivery, seconds. sender: (m,) users, numbered
+            from the shard's first. receiver: (m,) users; None: the learner. label: (m,) what the messages carry;
+            None: nothing, as in requests. Payloads of several numbers, (m, ...), are noted as -1, like none. late:
+            (m,) which replies came after their request's time-out; None: none.
         """
         self.event(times)
         self.counts["messages_delivered"] += times.size
@@ -186,10 +194,12 @@ class Ledger:
         self, kind: int, messages: InTransit, goes: NDArray[np.bool_] | None, arrives: Floats,
         source: NDArray[np.int32],
     ) -> None:  # fmt: skip
-        """Note messages (m,) of a kind that were sent; called only where messages are kept.
+        """Note m messages of one kind that were sent, the lost ones included. Call it only where messages are kept.
 
-        goes: which messages are not lost (None: all). arrives: when these arrive, seconds. source: for every user of
-        the shard, the user whose label she passes on.
+        Args:
+            kind: 1 request, 2 reply, 3 submission. messages: who sent what to whom, and when. goes: (m,) which
+            messages are not lost; None: all. arrives: when those come to their receivers, seconds. source: for
+            every user of the shard, the user whose label she passes on to the learner.
         """
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
         coming = np.full(size, np.inf)  # infinity: the message is lost
@@ -214,7 +224,9 @@ class Ledger:
         )
 
     def trace(self) -> MessageTrace:
-        """Messages as they were sent, and requests that expired, if they were kept; periods online are left out."""
+        """All messages as they were sent, lost ones included, and the moments at which requests expired; both are empty
+        if messages were not kept. When users were online is not part of it here (None).
+        """
         return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
 
     def messages(self) -> Messages:
@@ -224,7 +236,9 @@ class Ledger:
         return Messages.join(self._log)
 
     def traffic(self, learner_bytes: int) -> Traffic:
-        """The counts as `Traffic`; a message to the learner has `learner_bytes` bytes."""
+        """The counts of requests and of messages sent, lost, duplicated, delivered and so on, with the time of the last
+        event, in seconds. learner_bytes: size of a message to the learner, for the count of bytes that it received.
+        """
         to_learner = self.counts["learner_messages"] * learner_bytes
         return Traffic(**self.counts, learner_bytes=to_learner, completion_time_s=self._last)
 
@@ -301,7 +315,12 @@ class ExchangeRun(ABC):
         return self.ledger.messages()
 
     def trace(self) -> MessageTrace:
-        """The events besides deliveries, if messages were recorded; attempts count from 0 for each question."""
+        """What happened besides deliveries: messages as they were sent, moments at which requests expired (both empty
+        if the run was not recorded), and the users' periods online; None for these if all were always online.
+
+        Within the run, a user's requests are numbered through. Here each number counts from 0 for each peer whom she
+        asks: 0 for the first request, above 0 for repetitions after a time-out.
+        """
         trace, each = self.ledger.trace(), self._config.on_timeout.attempts
         sent = trace.sent
         sent = replace(sent, attempt=np.where(sent.attempt < 0, sent.attempt, sent.attempt % each))

@@ -37,7 +37,14 @@ class MessageContents:
         """By kind of message: (m, ...) the payload on arrival, for each user who asks or submits."""
 
     def send(self, kind: int, messages: InTransit) -> None:
-        """Note the payloads with which messages of a kind will arrive; requests carry none."""
+        """Note what the messages of one kind will carry when they arrive, after faults of the network may have changed
+        it. Nothing is noted for requests, which carry no label. A submission carries the label that its user holds, a
+        reply the sender's own answer.
+
+        Args:
+            kind: the number of this kind of message, by which the payloads are found again on arrival. messages:
+            senders, users and times of those that are not lost.
+        """
         if messages.leg in ("request", "probe"):
             return
         sent = self.held[messages.user] if messages.leg == "submission" else self._payload[messages.sender]
@@ -61,7 +68,13 @@ class Questions:
         self.own = np.zeros(size, dtype=np.bool_)
 
     def settle(self, users: Users, times: Times) -> Users:
-        """Note that a question of each user is settled at her time; returns the users who have no open question now."""
+        """Note for each of m users that one of the peers whom she asks has replied, or that she gave up on that peer;
+        returns the users who now wait for none of their peers.
+
+        Args:
+            users: (m,) numbered from the shard's first. times: (m,) when this happened, seconds; the latest is kept
+            for each user.
+        """
         self.settled[users] += 1
         self.last_s[users] = np.maximum(self.last_s[users], times)
         return np.asarray(users[self.settled[users] == self.numbers[users]])

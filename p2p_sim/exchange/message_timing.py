@@ -98,15 +98,24 @@ class MessageTiming:
     # -- choices -----------------------------------------------------------------------------------------------------
 
     def path(self, users: Users, attempt: int) -> list[Users]:
-        """The users whom the request of an attempt reaches, (m,) for each hop; the last answers; -1: no neighbour."""
+        """The users whom each user's request reaches: a list with an array (m,) for each step of the request's random
+        walk, of which the last answers. Without walks there is one step. -1: there is nobody to ask.
+
+        Args:
+            users: (m,) who ask. attempt: number of the request among all of a user's, from 0. If requests are
+            repeated to the same peer, all repetitions have the path of the first.
+        """
         if self.config.on_timeout.retry == "same_peer":
             attempt -= self.in_question(attempt)
         return self.drawn_path(users, attempt, self.sent(users, attempt))
 
     def drawn_path(self, users: Users, draw: int, times: Floats) -> list[Users]:
-        """The users whom a request reaches, (m,) for each hop.
+        """The users whom each user's request reaches, for a given random draw: a list with an array (m,) for each step
+        of the request's random walk, of which the last answers; -1: there is nobody to ask.
 
-        draw: the number of the request's random draw, from 0. times: (m,) when it is sent, seconds.
+        Args:
+            users: (m,) who ask. draw: number of the draw, from 0; requests with the same draw go to the same peers,
+            unless users ask from views that change in time. times: (m,) when the request is sent, seconds.
         """
         if self.hops > 1:
             return self._peers.path(users, draw)
@@ -119,7 +128,10 @@ class MessageTiming:
     # -- the timetable -----------------------------------------------------------------------------------------------
 
     def in_question(self, attempt: int) -> int:
-        """The number of an attempt within its question, from 0; attempts count through all of a user's questions."""
+        """How often a request has been repeated by now: 0 for the first request to one peer whom a user asks, above 0
+        for its repetitions after time-outs. attempt: number of the request among all of a user's, from 0; with r
+        requests at most for each peer whom she asks, the result is attempt modulo r.
+        """
         return attempt % self.config.on_timeout.attempts
 
     def timeout_s(self, attempt: int) -> float:
@@ -127,7 +139,14 @@ class MessageTiming:
         return self.config.timeout_s(self.in_question(attempt))
 
     def sent(self, users: Users, attempt: int) -> Floats:
-        """When users send an attempt's request, seconds, if the question's earlier ones expired; NEVER: she left."""
+        """When each of m users sends a given request, seconds, if all earlier requests that it repeats have expired: a
+        first request when she starts, a repetition when she is online after the time-out before it. Infinity (`NEVER`):
+        she never comes online again.
+
+        Args:
+            users: (m,) numbered from the shard's first. attempt: number of the request among all of a user's, from
+            0.
+        """
         times = self.start[users]
         for earlier in range(self.in_question(attempt)):
             times = self.next_online(users, times + self.config.timeout_s(earlier))
@@ -147,9 +166,15 @@ class MessageTiming:
         self, leg: str, users: Users, sent: Floats, attempt: int, *,
         copy: int = 0, hop: int = 0, ends: Ends | None = None,
     ) -> InTransit:  # fmt: skip
-        """The messages of one leg that users (m,) send at given times.
+        """The messages that m users send at given times, as one object from which losses and travel times can be
+        computed; nothing is sent.
 
-        ends: sender and receiver of each message, if it matters who they are.
+        Args:
+            leg: what they are: "request", "reply", "submission", "push" (sent unasked), or an adversary's "probe"
+            and the answer to it, "confession". users: (m,) whose request or submission each belongs to. sent: (m,)
+            times, seconds. attempt: number of the request, from 0. copy: number of the copy; odd for duplicates by
+            the network. hop: step of a request's random walk, from 0. ends: sender and receiver of each, (m,) each;
+            None: they do not matter.
         """
         draw = partial(self._draw, f"{leg}-{copy}-{hop}", attempt)
         return InTransit(
@@ -171,14 +196,22 @@ class MessageTiming:
         return times
 
     def exists(self, messages: InTransit) -> Bools:
-        """Which of these copies, (m,), all odd and at their first hop, the network made."""
+        """Which of m duplicates the network really made, (m,). messages: the possible duplicates; they have an odd copy
+        number, and are at the first step of their walk, as only there messages are duplicated.
+        """
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> FirstReply:
-        """The first valid reply to an attempt of each user (m,) if her request takes the given path.
+        """For each of m users, when the first reply to her request comes back before its time-out, seconds (infinity:
+        none does), and the number of its copy, 0 to 3, as request and reply may each be duplicated.
 
-        It is computed without a simulation, since no user's messages depend on another user's.
+        It is computed from the messages' random numbers without a simulation, since no user's messages depend on
+        another user's.
+
+        Args:
+            users: (m,) who ask. attempt: number of the request among all of a user's, from 0. path: whom the
+            request reaches, an array (m,) for each step of its walk; it need not be the path that was drawn.
         """
         first = FirstReply(np.full(users.size, NEVER), np.zeros(users.size, dtype=np.int8))
         for trip in self.trips(users, attempt, path):
@@ -247,9 +280,12 @@ class MessageTiming:
         return times
 
     def _draw(self, address: str, attempt: int, purpose: str) -> Uniforms:
-        """The random numbers, by user, for one purpose, such as latency, of messages of an attempt.
+        """The random numbers of messages for one purpose, to be looked up by user. The same arguments always give the
+        same numbers.
 
-        address: leg, copy and hop of the messages.
+        Args:
+            address: which messages, such as "request-0-0": leg, number of the copy, step of the walk. attempt:
+            number of the request, from 0. purpose: what the numbers decide, such as "latency" or "loss".
         """
         key = (f"{purpose}-{address}", attempt)
         if key not in self._uniforms:

@@ -84,12 +84,15 @@ def neighbours(network: Network, organisations: int) -> AskingPairs:
 def exchange_models(
     network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
 ) -> Delivered:
-    """Let each asker request the owner's model once the asker is online, and again as `on_timeout` says.
+    """What comes of m requests, in each of which an organisation asks another for its released model over the simulated
+    network: when the model arrived, if ever, and whether before the deadline; who was offline; and counts of messages.
+    An asker sends its request once it is online, and repeats it after a time-out if the network's setting `on_timeout`
+    allows more attempts.
 
     Args:
-        network: opened for N organisations as one cluster.
-        asker, owner: (m,) distinct pairs. payload_bytes: (N,) size of each organisation's model.
-        record: keep the transcript.
+        network: opened for N organisations as one cluster. asker: (m,) who asks. owner: (m,) whose model is asked
+        for; the pairs are distinct. payload_bytes: (N,) size of each organisation's model, bytes. record: whether
+        every delivered message is kept.
     """
     run = _ModelRun(network, asker, owner, payload_bytes, record)
     run.ask()
@@ -168,9 +171,13 @@ class _ModelRun:
                 self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))
 
     def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> Deliveries:
-        """Send a copy of a message of each pair at the given times, seconds; odd copies are the network's duplicates.
+        """The messages that are delivered, by pair and time, of one message sent for each of some pairs of
+        organisations. Those that are lost, or whose receiver is offline, are counted and left out.
 
-        Returns the messages that are delivered.
+        Args:
+            kind: REQUEST (asker to owner) or REPLY (owner to asker). pairs: (p,) indices of the pairs. times: (p,)
+            of sending, seconds. attempt: number of the request, from 0. copy: number of the copy; an odd one is the
+            network's duplicate, which exists for some pairs only.
         """
         c, counts, leg = self.config, self.ledger.counts, "request" if kind == REQUEST else "reply"
         sender, receiver = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
@@ -207,7 +214,13 @@ class _ModelRun:
         return times if self.availability is None else self.availability.next_online(organisations, times)
 
     def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
-        """A function that gives, for a purpose, the random numbers of an attempt's messages at an address."""
+        """A function that gives, for a purpose such as "latency", the random numbers of certain messages, to be looked
+        up by pair of organisations.
+
+        Args:
+            address: which messages: kind and number of the copy, such as "1-0". attempt: number of the request,
+            from 0.
+        """
         return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
 
     def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:

@@ -69,12 +69,14 @@ FetchLaw = Uniform | Capped | FetchTable | Unknown
 
 
 def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = None) -> FetchLaw:
-    """The fetch law of a shard's users.
+    """For users who submitted a fetched label, what is known of whose label it was, given the network as it turned out:
+    the probability of each peer as a table, or that all who answer are equally likely, or only an upper bound of any
+    peer's probability, or, for a reason in words, nothing. It is computed for all of a shard's m users.
 
     Args:
-        journey: times and losses of messages.
-        submitted: (m,) which users passed on a fetched label.
-        late: (m,) which users' submissions came after the deadline; None: none.
+        journey: times and losses of messages, also of those that users might have sent to other peers. submitted:
+        (m,) which users passed on a fetched label. late: (m,) which users' submissions came after the deadline;
+        None: none.
     """
     config, overlay = journey.config, journey.overlay
     # the cases in order: first those of any network, last those of an overlay alone
@@ -96,11 +98,19 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
 
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
-    """For each user (m,), a cap on any peer's probability: 1/N, where at least N peers could have answered.
-    If each attempt draws a peer anew, a peer's probability is the weighted mean, over the attempts, of 1/N. If the same
-    peer is asked again, it is 1/N, where N counts the peers who could have answered any attempt. The same entry of a
-    gossip view may be asked in several attempts. A submission after the deadline has the cap 1, since an earlier reply
-    would have been in time, unless every attempt has one reply at most and a peer of its own.
+    """An upper bound for each user of the shard of the probability, given the network as it turned out, that any one
+    peer is the one whose label she submitted: 1/N, where at least N peers could have answered; 0 for users who
+    submitted nothing.
+
+    If each attempt of a request draws a peer anew, the probability is a weighted mean, over the attempts, of 1/N. If
+    the same peer is asked again, it is 1/N, where N counts the peers who could have answered any attempt. If users ask
+    from a changing view of their cluster (gossip), several attempts may ask the same entry of it. A submission after
+    the deadline has the bound 1, since an earlier reply would have been in time, unless every attempt has one reply at
+    most and a peer of its own.
+
+    Args:
+        journey: times and losses of messages. users: (u,) who submitted a fetched label. late: by user, whether her
+        submission came after the deadline; None: none did.
     """
     # sizes: a lower bound N for each user
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
@@ -123,7 +133,15 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
 
 
 def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
-    """For each user (m,), a lower bound of the number of users of her cluster who could have answered an attempt."""
+    """For each of u users, (u,), a lower bound of how many users of her cluster could have answered a given request:
+    who answer at all, and were online when the request would have reached them. 0 if the reply would not have come in
+    time, or her submission would not have arrived.
+
+    Args:
+        journey: times and losses of messages. users: (u,) who submitted. attempt: number of the request, from 0.
+        late: by user of the shard, whether her submission came after the deadline and so must be late here too;
+        None: none did.
+    """
     availability = cast(Availability, journey.availability)  # where all are always online, the law is uniform
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
     cluster = np.searchsorted(offsets, users, side="right") - 1
@@ -140,9 +158,13 @@ def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None
 
 
 def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bools | None) -> FetchLaw:
-    """The fetch law of users who ask a random neighbour of an overlay, as a table that is filled in blocks of users.
+    """For users who each ask a random neighbour of an overlay (the graph of who may ask whom), the probability of each
+    neighbour to be the one whose label was submitted, given the network as it turned out: a table (m, m) for the
+    shard's m users. Unknown if the table would be too large.
 
-    late: (m,) which users' submissions came after the deadline; None: none.
+    Args:
+        journey: times and losses of messages. overlay: the graph. users: (u,) who submitted a fetched label. late:
+        by user, whether her submission came after the deadline; None: none did.
     """
     size = journey.shard.size
     edges = int(overlay.degrees[users].sum())
@@ -178,7 +200,9 @@ class Edges(NamedTuple):
 
 
 def _edges(overlay: Overlay, users: Users) -> Edges:
-    """All edges of some users (m,), user by user."""
+    """All e edges of some users (u,), user by user: for each edge the position of its user in `users`, (e,), and the
+    neighbour at its other end, (e,). overlay: the graph of who may ask whom.
+    """
     degree = overlay.degrees[users]
     row = np.repeat(np.arange(users.size), degree)
     first = overlay.indptr[users] - np.concatenate([[0], np.cumsum(degree)[:-1]])
@@ -188,9 +212,14 @@ def _edges(overlay: Overlay, users: Users) -> Edges:
 def _edge_weights(
     journey: MessageTiming, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None
 ) -> Floats:
-    """For each edge of users, the probability, up to a factor, that its neighbour is the peer who answered.
+    """For each of e edges from a user to a neighbour, (e,), a number in proportion to the probability that this
+    neighbour answered the user and her label was submitted; the numbers of a user must still be divided by their sum.
+    They follow from the times and losses that requests to this neighbour would have had.
 
-    It is computed from the times and losses that requests to this neighbour would have had.
+    Args:
+        journey: times and losses of messages. users: (u,) who submitted. row: (e,) position in `users` of an edge's
+        user. peer: (e,) the neighbour. late: by user, whether her submission came after the deadline; None: none
+        did.
     """
     rule, asker = journey.config.on_timeout, users[row]
     degree = np.bincount(row, minlength=users.size)
@@ -209,10 +238,13 @@ def _edge_weights(
 
 
 def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
-    """The law of the labels that members of the coalition get, (m, m): from a uniform neighbour who answers.
+    """Whose labels the members of a coalition got when they asked, as a table (m, m) of probabilities: in a member's
+    line each neighbour who answers is equally likely; all other lines are empty. Members also see labels that they do
+    not submit, so the table holds for every label that a member gets, in time or late. It is only right where no loss
+    or delay depends on the neighbour.
 
-    The law holds for each label that a member gets, submitted or not, in time or late, as no loss or delay depends on
-    the neighbour.
+    Args:
+        journey: has the users' roles. overlay: the graph of who may ask whom.
     """
     members = np.flatnonzero(journey.roles.member).astype(np.int32)
     row, peer = _edges(overlay, members)
@@ -226,7 +258,11 @@ def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.
 
 
 def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scipy.sparse.csr_array":
-    """A sparse table (size, size) from its weights and columns, row by row, and the number of entries in each row."""
+    """A sparse table of shape (size, size).
+
+    Args:
+        entries: the E values, line by line; their columns, (E,); and the number of entries in each line, (size,).
+    """
     weight, column, counts = entries
     width = np.int32 if weight.size < 2**31 else np.int64
     start = np.concatenate([[0], np.cumsum(counts)]).astype(width)
@@ -234,7 +270,14 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
 
 
 def _walks(journey: MessageTiming, overlay: Overlay, users: Users) -> FetchLaw:
-    """The fetch law of users who ask by random walks: the law of the walks' ends, by powers of a transition matrix."""
+    """For users whose requests walk at random from neighbour to neighbour, the probability of each user to be the
+    walk's end, whose label was submitted: a table (m, m), by powers of the matrix of single steps. Unknown if the table
+    would be too large. It presupposes that every user forwards requests.
+
+    Args:
+        journey: has the number of steps. overlay: the graph on which requests walk. users: (u,) who submitted a
+        fetched label.
+    """
     size = journey.shard.size
     weight = 1.0 / np.repeat(np.maximum(overlay.degrees, 1), overlay.degrees)
     step = _table((weight, overlay.indices, overlay.degrees), overlay.num_users)  # each neighbour is equally likely
@@ -278,11 +321,17 @@ class NetworkRecord:
     users: NDArray[np.int64] | None = None
 
     def count(self, chosen: Bools) -> int:
-        """How many users the chosen entries (m,) stand for."""
+        """How many users the chosen entries stand for, a mask (m,) over the record's entries. An entry is one user, or,
+        in a record that `summed` has shortened, all alike users of a cluster.
+        """
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """The record with one entry for all users of a cluster with equal flags; `law` is `Uniform` or `Unknown`."""
+        """The same record with fewer entries: one for all users of a cluster who are alike in whether they submitted a
+        fetched label, submitted their own, answer requests, answer a fixed class, pool what they see, and were asked by
+        an adversary who asks everybody. Each entry has its number of users. It needs a law of whose labels were fetched
+        that is equal for all or unknown.
+        """
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
         # an entry's kind: the number of its cluster, followed by a bit for each flag
@@ -297,7 +346,13 @@ class NetworkRecord:
 
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
-    """The network record of a finished run; law: its fetch law; None: it is computed."""
+    """The record from which the privacy of one shard's finished run is computed: for every user whether a submission of
+    hers arrived, of a fetched label or of her own, and her role; and what is known of whose labels were fetched.
+
+    Args:
+        exchange: the finished run. law: what is known of whose labels were fetched; None: it is computed from the
+        network as it turned out.
+    """
     journey, config = exchange.journey, exchange.journey.config
     arrived = np.isfinite(exchange.arrival)
     fetched = arrived & ~exchange.fallback

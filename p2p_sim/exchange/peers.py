@@ -47,7 +47,10 @@ class Peers:
     view: GossipView | None = None
 
     def choices(self, sampling_rate: float) -> Iterator[Choices]:
-        """Draw the choices of all users in blocks of 65,536, so that a cluster of any size needs little memory."""
+        """Yields, for blocks of 65,536 users of the shard in order, whom each user asks first (-1: nobody, as she has
+        no neighbour) and whether she will submit, which has probability θ. Blocks keep the memory small in a cluster of
+        any size. sampling_rate: θ.
+        """
         rng = self.streams.generator("peer", self.shard.index)
         keep = self.streams.generator("keep", self.shard.index)
         for start in range(0, self.shard.size, BLOCK):
@@ -56,7 +59,10 @@ class Peers:
             yield Choices(start, peer, bernoulli(keep, sampling_rate, stop - start))
 
     def first(self, rng: np.random.Generator, start: int, stop: int) -> Users:
-        """The first peers of users start..stop-1; `rng` must serve blocks of users in ascending order."""
+        """Whom users `start` to `stop` - 1 of the shard ask first, as numbers from the shard's first user; -1: a user
+        has no neighbour. On the way to them a request may take several random steps. rng: one generator for all users,
+        so calls must take users in ascending order; it is not used if requests walk more than one step.
+        """
         if self.hops > 1:
             return self.path(np.arange(start, stop, dtype=np.int32), 0)[-1]
         position = rng.random(stop - start)
@@ -75,7 +81,14 @@ class Peers:
         return peer
 
     def again(self, users: Users, attempt: int, times: Floats) -> Users:
-        """The peers of users (m,) for a later attempt (from 1; from 0 for gossip views) that starts at times (m,)."""
+        """Whom each of m users asks in a later request, (m,), as numbers from the shard's first user; -1: she has no
+        neighbour. If users ask from a changing sample of their cluster (a gossip view), this also draws the first
+        request, and the peer depends on the time.
+
+        Args:
+            users: (m,) who ask. attempt: number of the request, from 1; with gossip views from 0. times: (m,) when
+            it is sent, seconds; used only with gossip views.
+        """
         if self.hops > 1:
             return self.path(users, attempt)[-1]
         if (view := self.view) is not None:
@@ -154,7 +167,14 @@ class Asking:
         return [(k, weight / sum(shares[position:])) for position, (k, weight) in enumerate(self.shares)]
 
     def numbers(self, users: NDArray[np.integer], streams: Streams, shard: Shard) -> NDArray[np.int64]:
-        """The number k of peers of some users (m,) of a shard, from the coins that `LabelExchangeProtocol` tosses."""
+        """How many peers each of m users asks, (m,). A user's number k is random, with the probabilities in `shares`;
+        it is drawn by the same random numbers as when each user is simulated as a process of her own, so that both ways
+        give equal results.
+
+        Args:
+            users: (m,) numbered from the shard's first. streams: the replicate's random streams. shard: the group
+            of whole clusters that has the users.
+        """
         (*tossed, (last, _)) = self.coins
         numbers = np.full(users.size, last)
         for toss, (k, probability) in reversed(list(enumerate(tossed))):

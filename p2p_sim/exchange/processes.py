@@ -85,7 +85,11 @@ class ProcessExchange(SingleMessages):
         return self.ledger.traffic(self.journey.bytes["submission"])
 
     def trace(self) -> MessageTrace:
-        """The events besides deliveries, with every request; attempts count from 0 for each question."""
+        """What happened besides deliveries: messages as they were sent and moments at which requests expired (both
+        empty if the run was not recorded), the users' periods online, and every request with its start, time-out and
+        time of the reply. A request's number counts from 0 for each peer whom a user asks: 0 for the first, above 0 for
+        repetitions after a time-out.
+        """
         requests = self.questions
         return replace(
             super().trace(),
@@ -172,7 +176,12 @@ class ProcessExchange(SingleMessages):
             )
 
     def _on_submission(self, user: int, number: int, label: float) -> None:
-        """A label reaches the learner, who takes the first of the network's copies."""
+        """Handle a label that reaches the learner. Of one submission the network may deliver two copies; the learner
+        takes the first.
+
+        Args:
+            user: who submitted. number: of the submission among the user's, from 0. label: what arrived.
+        """
         self.deliver(SUBMISSION, user, None, label)
         if (user, number) not in self._submitted:
             self._submitted[user, number] = label, self.clock.now
@@ -219,7 +228,10 @@ class ProcessExchange(SingleMessages):
         return np.array(self._cluster(user), dtype=np.int32)
 
     def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
-        """The index of a user's next random number for a purpose; counts `numbers` more as drawn."""
+        """The index of a user's next random number for a purpose, such as "request" or the name of a coin: how many
+        were counted before, at first 0. numbers: how many to reserve, so that the next call gives an index that is
+        larger by this number.
+        """
         before = self._times_before[user, purpose]
         self._times_before[user, purpose] = before + numbers
         return before
@@ -237,7 +249,15 @@ class ProcessExchange(SingleMessages):
         return over
 
     def _request(self, user: int, earlier: int, attempt: int, path: list[int]) -> simpy.Event:
-        """Send a request along its path, and set its timer; the event's value is a reply or None."""
+        """Send one request and start its time-out. The result is an event for which the user's process can wait; its
+        value is the first reply that came in time, or None if the request expired.
+
+        Args:
+            user: who asks. earlier: how many numbers of requests her earlier questions have reserved; with
+            `attempt` it gives the request its own random numbers. attempt: 0 for the first request, above 0 for
+            repetitions after a time-out. path: the users whom the request reaches on its random walk, of whom the
+            last answers; -1: there is nobody to ask.
+        """
         deadline = self.clock.now + self._config.timeout_s(attempt)
         question = PendingRequest(
             user, earlier, attempt, begin_s=self.clock.now, deadline_s=deadline, reply=self.clock.event()
@@ -253,7 +273,13 @@ class ProcessExchange(SingleMessages):
         return question.reply
 
     def _forward(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int = 0) -> None:
-        """Send a request from one user of its path to the next."""
+        """Send a request one step further on its random walk, from `path[hop]` to `path[hop + 1]`.
+
+        Args:
+            user: who asks. question: the request for whose reply she waits. copy: 0, or 1 for the duplicate that
+            the network made. path: the user who asks, then all users whom the request reaches. hop: number of the
+            step, from 0.
+        """
         self.send_message(
             "request",
             path[hop],
@@ -267,7 +293,14 @@ class ProcessExchange(SingleMessages):
         )
 
     def _on_request(self, user: int, question: PendingRequest, copy: int, path: list[int], hop: int) -> None:
-        """A request arrives: it is forwarded on its walk, or answered."""
+        """Handle a request that has reached `path[hop + 1]`: she forwards it on its random walk, or answers if she is
+        the last. A user whose role is to stay silent does neither.
+
+        Args:
+            user: who asks. question: the request for whose reply she waits. copy: 0, or 1 for the duplicate that
+            the network made. path: the user who asks, then all users whom the request reaches. hop: number of the
+            step that has ended, from 0.
+        """
         node = path[hop + 1]
         self.deliver(REQUEST, path[hop], node)
         if self._roles.silent[node]:
@@ -293,7 +326,13 @@ class ProcessExchange(SingleMessages):
             )
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
-        """A reply arrives; the first in time counts."""
+        """Handle a reply that reaches the user who asked: the first one before the time-out goes to her waiting
+        process; all others are only counted.
+
+        Args:
+            user: who asked. question: the request for whose reply she waits. node: the user who answered. label:
+            what arrived.
+        """
         late = self._config.request_timeout_s is not None and self.clock.now > question.deadline_s
         self.ledger.counts["late_replies"] += int(late)
         self.deliver(REPLY, node, user, label, late)

@@ -89,7 +89,11 @@ class Protocol(ABC):
         return me.noisy_label if request.payload is None else None
 
     def law(self) -> SubmissionLaw | None:
-        """The claimed law of each submission, given the noisy labels of two classes; None: the protocol claims none."""
+        """The law that the protocol claims for what a user submits, for labels of two classes: the probability that she
+        submits, and that her submission is a one as a function of the share of ones among the noisy labels of her
+        cluster. None: the protocol claims no law. With a true claim, a smaller ε than that of the noise alone can be
+        stated.
+        """
         return None
 
 

@@ -24,15 +24,18 @@ PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
 
 
 def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_correction: float) -> Floats:
-    """Column y of Q⁻¹ for each label y: (m, K), rows that sum to one.
+    """Weights of the K classes for each noisy label, (m, K), by which a learner weighs the loss of each class, so that
+    the noise is undone on average. They are column y of Q⁻¹ for the label y, where Q[y', y] = (1-β) 1{y' = y} + β q(y')
+    is the probability to see the class y' if the label is y. Each line sums to one; only the entry of y itself can be
+    above 0.
 
     >>> signed_weights(np.array([0]), np.array([0.5, 0.5]), 0.2).tolist()
     [[1.125, -0.125]]
 
     Args:
-        labels: (m,) in 0..K-1.
-        distribution: q, (K,) or (m, K); rows that sum to one.
-        bias_correction: β in [0, 1).
+        labels: (m,) noisy labels in 0..K-1. distribution: q, the law from which a changed label is drawn, (K,) or
+        one for each label, (m, K); lines sum to one. bias_correction: β in [0, 1), the probability of a redraw that
+        is undone.
 
     Raises:
         InputError: β is out of its range, or a label is.
@@ -110,7 +113,10 @@ class Message(Randomizer, ABC):
         return None
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
-        """The values that the learner gets for payloads (m, ...): here the payloads themselves."""
+        """What the learner gets for the payloads (m, ...), the noisy messages that users exchange: here the payloads
+        themselves. A subclass whose payloads are only codes, such as indices into a list of numbers, returns what they
+        stand for.
+        """
         return payload
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
@@ -144,5 +150,7 @@ class Message(Randomizer, ABC):
         return replace(self.shuffled(size), sampling_rate=sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """The accountant of a label if `submissions` payloads are seen, each of a random one of `sources` users."""
+        """The accountant of one user's label if an observer sees `submissions` messages, each of which is the noisy
+        message of a random one of `sources` users, the user among them, and does not see whose it is.
+        """
         return replace(self.shuffled(sources), submissions=submissions)

@@ -43,11 +43,17 @@ class SingleMessages(ExchangeRun):
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
         earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
-        """Send a message; if it arrives, `arrive` is called with its payload. receiver: None for the learner.
+        """Send one message, unless the network loses it: at its time of arrival `arrive` is called with its payload, if
+        the receiver is online.
 
-        Odd copies are the network's duplicates, made on the first step of a walk (`hop` 0); users then forward them.
-        owner: the user whose request or submission the message belongs to. The message's random numbers have the number
-        `earlier` + `attempt`; attempt -1: sent unasked.
+        Args:
+            leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or an adversary's "probe"
+            and the answer to it, "confession". sender: a user. receiver: a user; None: the learner. arrive: handles
+            the payload. owner: the user whose request or submission the message belongs to. earlier: how many
+            numbers the owner's earlier requests have used; `earlier` + `attempt` is the number of the message's
+            random draws. attempt: number of the request, from 0; of a submission, its number; -1: sent unasked.
+            copy: number of the copy; odd at hop 0: a duplicate by the network, which exists in some cases only.
+            hop: step of a request's random walk, from 0. payload: the label or number carried; -1: none.
         """
         # loss and travel time come from the functions that the batched engine uses, called for one message
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
@@ -79,7 +85,13 @@ class SingleMessages(ExchangeRun):
         self.clock.at(float(arrives[0]), meet)
 
     def deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
-        """Note that a message of a kind was delivered; receiver: None for the learner; label: -1 if it has none."""
+        """Count one delivered message and, if messages are kept, note it, at the present time of the simulation.
+
+        Args:
+            kind: 1 request, 2 reply, 3 submission. sender: a user, numbered from the shard's first. receiver: a
+            user; None: the learner. label: what it carries; -1: nothing. late: whether it is a reply that came
+            after its request's time-out, which the receiver drops.
+        """
         to = None if receiver is None else single(receiver)
         labels = None if label < 0 else np.array([label])
         now = np.array([self.clock.now])

@@ -116,7 +116,12 @@ class Explorer:
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
     async def _in_worker(self, task: str, request: Request) -> Response:
-        """As JSON, a worker process's answer to a question of a kind in `LANES`, `task`, with the request's fields."""
+        """The response, in JSON, to a question that a process beside the server answers, since this may take long.
+
+        Args:
+            task: kind of question: "told" (ε or δ of an exchange), "curve" (a trade-off curve), "needed" (the noise
+            for an ε) or "film" (an animation). request: its query fields are the question's parameters.
+        """
         return _json(await self._lanes[task].ask(task, dict(request.query_params)))
 
     def _results(self, _: Request) -> dict[str, Any]:
@@ -131,7 +136,12 @@ class Explorer:
         }  # fmt: skip
 
     def _choice(self, request: Request) -> "Worth":
-        """The directories and columns that a request's fields choose, from which pages and downloads are made."""
+        """The results that a browser's request chooses, by its query fields: rows of the directories named there,
+        limited to chosen values, with the columns to show. Charts and downloads are made from this object.
+
+        Raises:
+            InputError: a directory is unknown or cannot be read, or the choice leaves no points or too many.
+        """
         from p2p_sim.explorer.results_page import Worth
 
         fields = request.query_params
@@ -211,12 +221,14 @@ def application(
     host: str,
     started: Callable[[], Coroutine[Any, Any, None]],
 ) -> Guard:
-    """The explorer as an ASGI application behind its guard.
+    """The explorer, a local web page on p2p-sim's results, as an ASGI application that answers only requests that carry
+    the secret token.
 
     Args:
-        directories: results directories that may be read. lanes: for each of `LANES`, the object that answers.
-        token: secret, the beginning of every path.
-        host: address and port. started: called when the server starts; its coroutine runs beside the server.
+        directories: results directories that may be read. lanes: for each kind of slow question, "told", "curve",
+        "needed" and "film", the object that answers such questions. token: secret text with which every path
+        begins. host: address and port. started: called when the server starts; its coroutine runs beside the server
+        until the end.
     """
 
     @asynccontextmanager

@@ -43,14 +43,16 @@ class _DirectoryReader:
         self._read: dict[Path, tuple[Stamp, Listed]] = {}
 
     def below(self, path: Path, root: Path, depth: int = 0) -> Iterator[Listed]:
-        """Yield a line for every results directory at or below a directory `path`, ordered by name; never raise.
+        """Yield an entry (path, state, and a reason if something is unfinished or wrong) for every results directory at
+        or below a directory, ordered by name. The state is running, finished, incomplete or damaged. Nothing is raised:
+        what cannot be read counts as damaged.
 
         Links are not followed. Directories with a link to a file outside `root` are left out, and so are directories
         whose manifest describes neither a run nor a sweep.
 
         Args:
-            root: a directory at or above `path`, without links in its own path.
-            depth: levels from `root` down to `path`; no more than `DEEPEST` levels are searched.
+            path: where to look. root: a directory at or above `path`, without links in its own path. depth: levels
+            from `root` down to `path`; no more than 4 levels (`DEEPEST`) are searched.
         """
         try:
             if not path.resolve().is_relative_to(root):
@@ -72,9 +74,12 @@ class _DirectoryReader:
                 yield from self.below(entry, root, depth + 1)
 
     def _state(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
-        """The line of a results directory, whose files are `entries`, with its state.
+        """The entry of a results directory for the list of results: its path, and whether it is running (a process
+        writes to it), finished, incomplete or damaged, with a reason. None if a file is a link out of `root`, or if the
+        directory holds neither a run nor a sweep.
 
-        None if a file is a link out of `root`, or if the directory holds neither a run nor a sweep.
+        Args:
+            path: the directory. root: the directory that may not be left. entries: the files in `path`.
 
         Raises:
             Exception: the directory is damaged.
@@ -174,7 +179,9 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
 
 
 def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
-    """What `look` returns; if it raises an error, the line of `path` as a damaged directory, with the reason."""
+    """What the function `look` returns, which reads a results directory; if it raises any error, an entry for the list
+    of results that calls the directory `path` damaged, with the reason.
+    """
     try:
         return look()
     except InputError as error:
@@ -234,7 +241,9 @@ class ReadableDirectory:
 
     @property
     def label(self) -> str:
-        """The directory's name, followed by the reason in brackets if there is one."""
+        """The directory's name as pages show it, followed in brackets by what is unfinished or wrong about its results,
+        if anything is.
+        """
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
 
@@ -279,7 +288,10 @@ class ReadableDirectories:
 
     @cached_property
     def left_out(self) -> dict[str, list[str]]:
-        """For each reason in `LEFT_OUT`, the names of the published studies that are not offered for it."""
+        """The names of the published studies (results that come with a checkout of p2p-sim) that the explorer cannot
+        show, by the reason in words: they have no table of measured values beside an ε, or their tables do not say whom
+        an ε is against.
+        """
         if self._published is None or not self._published.is_dir():
             return {}
         offered = {directory.name.split("/")[0] for directory in self.all() if directory.published}

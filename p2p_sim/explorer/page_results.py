@@ -25,13 +25,16 @@ Reading = Callable[[ReadableDirectory], Results]
 
 
 def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Results:
-    """The results of one or several directories as one; those of several have a column `results`, the directory's name.
+    """The results of one or several results directories as one `Results` object, which has a table with one row for
+    each scenario and replicate, and the swept keys. The results of a single directory are returned as they are. The
+    rows of several directories stand below each other, with a column `results` that holds the directory's name and
+    counts as a swept key; a key that some of the directories sweep is a column of all of them.
 
     Args:
-        read_at: reads a directory.
+        read_at: a function that reads a directory and returns its results.
 
     Raises:
-        InputError: no directory is named, there are too many, or one cannot be read.
+        InputError: no directory is named, there are more than 100, or one cannot be read.
     """
     if not directories:
         raise InputError("results: choose at least one results directory")
@@ -59,11 +62,15 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
 
 
 def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -> pd.DataFrame:
-    """One directory's rows as a part of several directories' rows.
+    """One directory's rows, ready to be put below the rows of other directories. They get a column `results` with the
+    directory's name. In their column `scenario`, which names the combination of swept values that a row belongs to, the
+    directory's key and a colon stand before each name, so that names of different directories differ. Columns without
+    any value are left out.
 
     Args:
-        keys: the swept keys of all directories; each is a column of the part, and keeps the scenario's value if this
-            directory does not sweep it. A point's name in the part begins with its directory's key.
+        results: of the directory. keys: keys that any of the directories sweeps. Each becomes a column; if this
+        directory does not sweep the key, all rows get the value in its base scenario (of a table of settings its
+        kind), or None if there is none.
     """
     part = results.rows.copy()
     for key in keys:

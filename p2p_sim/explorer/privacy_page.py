@@ -46,19 +46,23 @@ COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "
 
 
 def privacy_answer(fields: Fields) -> dict[str, Any]:
-    """The page's answer to a question for ε at a δ, or for δ at an ε: all that `p2p-sim privacy` prints but the gain.
+    """The page's answer to a question about a label exchange: an observer's ε at a given δ, or δ at a given ε. It is
+    all that `p2p-sim privacy` prints, except by how much the observer's chance to guess a label right grows.
 
     Args:
-        fields: cluster_size, flip_prob, sampling_rate, observer, members, rounds, fresh, num_classes, and delta or
-            epsilon; as text.
+        fields: texts from the browser, by name: cluster_size, flip_prob (α), sampling_rate (θ), observer, members
+        (of a coalition), rounds (number of exchanges), fresh ("1": new noise in every round), num_classes, and
+        delta or epsilon. An empty one gets the command's default.
 
     Returns:
-        lines: the printed table. figures: numbers, None where unknown. beware: a warning if δ is large. protects: what
-        is protected from whom, if the conditions hold. command: `p2p-sim privacy` for this question. scenario: as TOML,
-        empty if there is none. column: of the observer's ε in the scenario's rows.
+        lines: the printed table. figures: bounds of ε and δ as numbers, None where unknown. beware: a warning to
+        peers and coalitions if δ is large, else empty. protects: what is protected from whom, if the conditions
+        hold. conditions: these conditions, as sentences. command: the command line `p2p-sim privacy` for this
+        question. scenario: a scenario file with such a cluster as TOML text, empty if there is none. column: the
+        name of the column in which result rows of that scenario state this observer's ε; empty if there is none.
 
     Raises:
-        InputError: a field is no number, or out of its range.
+        InputError: a field is no number, out of its range, or missing.
     """
     question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     figures = answer(question, delta, epsilon)
@@ -83,14 +87,21 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
 
 
 def curve(fields: Fields) -> dict[str, Any]:
-    """The trade-off curve for a question's fields, and the observer's gain as a number and as a sentence.
+    """The trade-off curve of an observer who tests one value of a user's label against another, and the observer's gain
+    in guessing the label, for the question in a browser's fields.
 
-    At each type I error, the curve is a lower bound of the type II error of any test of one label against another.
-    Its coordinates are the lists type_one and type_two. The gain is of an observer to whom all labels are equally
-    likely.
+    Args:
+        fields: texts by name, such as cluster_size, flip_prob (α), sampling_rate (θ), observer, and delta or
+        epsilon.
+
+    Returns:
+        type_one, type_two: lists of equal length; at each type I error, type_two has a lower bound of the type II
+        error of every such test. advantage_uniform: an upper bound of what the observer's view adds to the
+        probability of a right guess, if all labels are equally likely before. gain: the same as a sentence about
+        100 labels.
 
     Raises:
-        InputError: a field is no number, or out of its range.
+        InputError: a field is no number, out of its range, or missing.
     """
     question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
@@ -119,10 +130,13 @@ class Profile(NamedTuple):
 
 
 def _profile(question: Question, delta: float | None, epsilon: float | None) -> Profile:
-    """The observer's δ at each ε, from which the trade-off curve is computed, and how far and how finely to look at it.
+    """What a trade-off curve is computed from: a function that gives bounds of the observer's δ at some values of ε,
+    the largest ε that is worth asking for, and how many values of ε from 0 to that one the curve needs. The largest ε
+    is that at δ = 1e-4, or at the question's δ if that is larger. With fresh noise in several rounds it is the answer's
+    own ε, at which alone δ is known.
 
     Args:
-        delta, epsilon: what the question asks about; one of them is None.
+        question: the exchange and the observer. delta, epsilon: what the question asks about; one of them is None.
     """
     if question.fresh and question.rounds > 1:
         # the composition of rounds with fresh noise is known at one ε alone; at smaller ε, δ counts as 1

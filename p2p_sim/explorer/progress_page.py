@@ -116,7 +116,12 @@ def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: 
 
 
 def _cells(line: bytes, keys: list[str]) -> list[str]:
-    """The replicate, the swept keys and `FIGURES` of the row in a line of JSON, as texts; a missing cell is empty."""
+    """The cells that the page shows of one result row, as texts: the replicate's number, the values of the swept keys,
+    accuracy, error rate, excess risk, and the upper bound of ε against the learner. A missing cell is an empty text.
+
+    Args:
+        line: the row as a line of JSON; for a damaged one the only cell is "damaged". keys: the swept keys.
+    """
     row = row_in(line)
     if row is None:
         return ["damaged"]

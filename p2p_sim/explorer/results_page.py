@@ -95,7 +95,14 @@ class Worth:
         return self._view_of(self._request)
 
     def _view_of(self, request: FigureRequest) -> View:
-        """The columns that a request shows as lines; a request without a group may get one."""
+        """The columns of the figure of lines that a request asks for: those along x and y, those whose values make
+        lines (the group), and the one whose values make panels. Axes that the request leaves open are chosen. If no
+        column makes lines, the first swept key of texts with 2 to 21 values does, such as the mechanism, so that no
+        line joins results of two mechanisms.
+
+        Args:
+            request: the columns that the page's user named; None: not named.
+        """
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
             # a line for each value of a key of texts, such as a mechanism, so that no line joins points of two values
@@ -191,7 +198,16 @@ class Worth:
         return {"column": column, "name": short(column), "label": long(column, self.table), "log": log}
 
     def _heat(self, request: FigureRequest) -> Chosen:
-        """The request for a heat map with both axes named, without lines and panels, and checked."""
+        """The columns of a heat map, in which one column is drawn as colours of cells over two others. Both axes are
+        named in the result: an axis that the request leaves open is the first swept key that is still free. The
+        request's columns for lines and panels are dropped.
+
+        Args:
+            request: the columns that the page's user named; None: not named.
+
+        Raises:
+            InputError: a column is not there or not fit for its use, or a pair of values has several points.
+        """
         full = filled(replace(request, group=None, facet=None), self.results, self.table)
         check_heat(full, self.results, self.table)
         return full
@@ -244,7 +260,14 @@ class Worth:
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
-        """The level of the learner without privacy, with its interval; empty unless it is the same for all points."""
+        """The horizontal line of the same learner without privacy, as the browser draws it: a list with one entry,
+        which holds its mean of the figure's y, the ends of the mean's 95% interval if there is one, its text and its
+        dashes. The list is empty if that learner was not measured at every point, or if its value differs between
+        points, so that no single line is right.
+
+        Args:
+            drawn: the points of the figure, one row each.
+        """
         reference = reference_of(drawn, self.view)
         if reference is None or reference.level is None:
             return []

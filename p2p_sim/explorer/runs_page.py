@@ -129,15 +129,18 @@ class RunsTable:
         return held[1]
 
     def table(self, since: str = "") -> dict[str, Any]:
-        """All runs with their cells, and the columns of these cells: first figures, then keys of scenarios.
+        """All runs that the explorer may read, as the browser's table shows them, or only a note that nothing has
+        changed.
 
         Args:
-            since: the version that the browser has.
+            since: the version of the table that the browser already shows; empty: it shows none.
 
         Returns:
-            version: of the table; nothing else if it equals `since`. columns: key, name and meaning of each.
-            figures: how many columns are figures; these come first. runs: a line for each directory.
-            left_out: published studies that are not offered, by the reason.
+            version: a hash that changes whenever a directory's files or state change; if it equals `since`, there
+            is no other entry. columns: key, name and meaning of each column; first figures such as accuracy and ε,
+            then scenario keys whose values differ between runs, at most 60. figures: how many of the columns are
+            figures. runs: one line for each directory, with its cells. left_out: for each reason, the names of
+            published studies that are not offered.
         """
         runs = [(directory, self._of(directory)) for directory in self._directories.all()]
         marks = repr([(directory.key, run.stamp, directory.state, directory.reason) for directory, run in runs])
@@ -165,9 +168,9 @@ class RunsTable:
         }
 
     def _of(self, directory: ReadableDirectory) -> _ListedRun:
-        """The line of a directory as its files are now; they are read if one has changed, unless the list names damage.
-
-        Reading a damaged directory, such as one with a pipe, might never end.
+        """The line of a results directory in the table of runs. The directory's files are read if one of them has
+        changed since the last call. They are not read if the list of directories already calls it damaged: a damaged
+        directory may hold a pipe in place of a file, and reading a pipe might never end.
         """
         run, stamp = self._runs.setdefault(directory.path, _ListedRun()), _stamp(directory.path)
         if directory.state == "damaged":

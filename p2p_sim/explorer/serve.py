@@ -66,12 +66,16 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _expect(self) -> None:
-        """Let the connection end after `HEADERS_S`, unless it is to end already."""
+        """Start the countdown of 5 seconds after which the connection is closed, unless a countdown is running already.
+        So a client cannot hold a connection open by sending its request slowly.
+        """
         if self._late is None:
             self._late = self.loop.call_later(HEADERS_S, self.transport.abort)
 
     def _stop_waiting(self) -> None:
-        """Let the connection stay open."""
+        """Cancel the countdown that would close the connection, if one is running; called when a whole request has
+        come, or when the connection has ended.
+        """
         if self._late is not None:
             self._late.cancel()
         self._late = None

@@ -22,7 +22,12 @@ class Asker(Protocol):
     """The interface of an object that answers questions of one kind."""
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of a task, such as "curve", to the fields of a browser; InputError if there is none."""
+        """The answer to a question from the browser; InputError if there is none.
+
+        Args:
+            task: what is asked for: "told" (ε or δ), "curve" (a trade-off curve), "needed" (α) or "film". fields:
+            the page's form fields by name, as texts; each task has its own, such as cluster_size.
+        """
 
 
 class Lane:
@@ -38,11 +43,16 @@ class Lane:
             await to_process.run_sync(_load, cancellable=True)
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer of a task, such as "curve", to the fields of a browser, from a process beside the server.
+        """The answer to a question from the browser, computed in a process beside the server. It waits for its turn if
+        an older question of this kind is still being answered, which then gets at most 0.4 seconds more.
+
+        Args:
+            task: what is asked for: "told" (ε or δ), "curve" (a trade-off curve), "needed" (α) or "film". fields:
+            the page's form fields by name, as texts; each task has its own, such as cluster_size.
 
         Raises:
-            InputError: the question cannot be answered, in one line.
-            Superseded: a newer question came.
+            InputError: the question cannot be answered, or not within 300 seconds; one line says why. Superseded: a
+            newer question of this kind came before the answer.
         """
         # an older question gets little more time; this one waits for its turn, unless a newer one comes meanwhile
         if self._newest is not None:
@@ -67,15 +77,22 @@ class Lane:
 
 
 def _load() -> None:
-    """Load a large library that the privacy answers need."""
+    """Import SciPy's special functions, which the privacy answers need and which take long to load. It runs in a worker
+    process before the first question comes.
+    """
     import scipy.special  # noqa: F401
 
 
 def answered(task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-    """The answer to a browser's fields: ε or δ ("told"), a trade-off curve ("curve"), α ("needed") or a film ("film").
+    """The answer to a question from the browser, as a dictionary that can be written as JSON.
+
+    Args:
+        task: "told" (ε at a δ, or δ at an ε), "curve" (a trade-off curve), "needed" (the smallest flip probability
+        α for a target ε) or "film" (an animation of an exchange). fields: the page's form fields by name, as texts:
+        parameters such as cluster_size and flip_prob, or the film's scenario.
 
     Raises:
-        InputError: the question cannot be answered, in one line.
+        InputError: the question cannot be answered; one line says why.
     """
     try:
         if task == "film":

@@ -129,11 +129,14 @@ def set_scales(axes: Axes, panel: Panel) -> None:
 
 
 def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, columns: int = 3) -> None:
-    """Draw panels in rows; lines of the same label look the same in all panels that are not `apart`.
+    """Draw panels in rows into one figure. Lines of the same label have the same colour and marker in all panels,
+    except in panels whose field `apart` is true: their lines have looks and a legend of their own. A curve's field
+    `look`, if given, decides instead of its label.
 
     Args:
-        panels: with 95% intervals in their curves' `low` and `high`. columns: panels in a row.
-        note: the legend's title: replicates, intervals, what is held fixed.
+        panels: with the ends of 95% intervals in their curves' `low` and `high`. path: of the figure. title: above
+        all panels. note: title of the common legend: replicates, intervals, what is held fixed. columns: panels in
+        a row.
     """
     labels = list(dict.fromkeys(curve.label for panel in panels if not panel.apart for curve in panel.curves))
     height = 3.3 * math.ceil(len(panels) / columns) + 1.3
@@ -156,12 +159,14 @@ WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
 def plot_by_trust(
     panels: Sequence[Panel], path: Path, groups: Mapping[str, Sequence[str]], title: str, note: str
 ) -> None:
-    """Draw panels in rows of three; the legend, in groups of trust, fills the place after the last panel.
+    """Draw panels in rows of three, in which lines are coloured by whom users must trust. The legend fills the place
+    after the last panel: a heading for each group, such as "nobody", and below it the group's lines, in shades of one
+    colour.
 
     Args:
-        panels: two or five, so that a place is left in the last row; 95% intervals in their curves' `low` and `high`.
-        groups: for each heading of the legend, the labels below it, in the order of their markers; every label once.
-        note: below the panels.
+        panels: two or five, so that a place is left in the last row; the ends of 95% intervals are in their curves'
+        `low` and `high`. groups: for each heading, the labels of its lines, in the order of their markers; the
+        label of every line is in one of them. path: of the figure. title: above all panels. note: below them.
     """
     looks = {}
     for hue, labels in enumerate(groups.values()):
@@ -223,10 +228,13 @@ class Marks:
 
 
 def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> None:
-    """Draw panels in rows of three; up to seven groups are drawn as marks with a legend, more groups as their names.
+    """Draw panels that compare groups of users: each panel has named rows, and in each row a mark for every group at
+    its loss of accuracy. Up to seven groups are marks with 95% intervals and a legend; if there are more, the group's
+    name itself is the mark, without an interval.
 
     Args:
-        panels: with the same rows. path: of the figure. title: above all panels. note: below them.
+        panels: each a table with a line for each pair of row and group; all with the same rows. path: of the
+        figure. title: above all panels. note: below them.
     """
     rows = max(panel.table[panel.row].nunique() for panel in panels)
     height = (rows * LINE + 1.5) * math.ceil(len(panels) / 3) + 0.8

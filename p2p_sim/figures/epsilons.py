@@ -38,17 +38,19 @@ def plot_overlay(
     edges: Counts, *, travelled: Bools, degrees: Counts, epsilon: Floats, epsilon_local: float, member: Bools,
     own: Bools, position: Floats | None, path: Path, statement: str, note: str,
 ) -> None:  # fmt: skip
-    """Draw an overlay: colour shows a user's own ε, area her number of neighbours.
+    """Draw the graph of who may ask whom: each user is a mark whose colour shows the ε of her own label, and whose area
+    grows with her number of neighbours.
 
     Args:
-        edges: (e, 2) pairs of users, numbered from 0; they determine where users are drawn, unless `position` does.
-        travelled: (e,) whether a label travelled along the edge. If there are more than 600 edges, only such edges
-            are drawn, and the note says so.
-        degrees: (p,) each user's number of neighbours, some of whom may not be drawn.
-        epsilon: (p,) each user's certified ε.
-        epsilon_local: ε₀, the upper end of the colours; may be infinite.
-        member: (p,) whether a user is in the coalition. own: (p,) whether she passed on her own label.
-        position: (p, 2) the users' places; None: the edges determine where users are drawn.
+        edges: (e, 2) pairs of users who may ask each other, among p drawn users, numbered from 0. travelled: (e,)
+        whether a label travelled along the edge; of more than 600 edges only such are drawn, which the note then
+        says. degrees: (p,) each user's number of neighbours, some of whom may not be drawn. epsilon: (p,) certified
+        ε of each user's label. epsilon_local: ε₀, the ε of a noisy label alone, which is the upper end of the
+        colours; may be infinite. member: (p,) whether a user is in the coalition, which has a rim of its own. own:
+        (p,) whether her own noisy label reached the learner from herself because she got no reply; she is a square.
+        position: (p, 2) coordinates at which users are drawn, in any unit; None: a layout of the graph. path: of
+        the figure. statement: below the title: against whom, at which δ and on what condition ε holds. note: the
+        caption, which names the run.
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
@@ -99,12 +101,15 @@ def plot_overlay(
 def plot_epsilon(
     epsilon: Floats, epsilon_local: float, own: Bools, cluster_offsets: Counts, *, path: Path, statement: str, note: str
 ) -> None:
-    """Draw every user's own ε, cluster by cluster from the smallest to the largest.
+    """Draw the ε of every user's own label against her cluster, with the clusters in order from the smallest to the
+    largest, and ε₀ as a dashed line.
 
     Args:
-        epsilon: (n,) each user's certified ε; may be infinite. epsilon_local: ε₀.
-        own: (n,) whether a user passed on her own label.
-        cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
+        epsilon: (n,) certified ε of each of n users; may be infinite. epsilon_local: ε₀, the ε of a noisy label
+        alone. own: (n,) whether a user's own noisy label reached the learner from herself because she got no reply;
+        such users have a mark of their own. cluster_offsets: (C+1,); cluster c of C holds users
+        offsets[c]..offsets[c+1]-1. path: of the figure. statement: below the title: against whom, at which δ and on
+        what condition ε holds. note: the caption, which names the run.
     """
     # x: the rank of the user's cluster by size
     sizes, top = np.diff(cluster_offsets), _top(epsilon, epsilon_local)
@@ -148,11 +153,15 @@ def _top(epsilon: Floats, epsilon_local: float) -> float:
 
 
 def plot_attacked(curves: Mapping[str, Floats], type_one: Floats, drawn: Drawn, title: str, path: Path) -> None:
-    """Draw type II errors against type I errors of a test of one label against the other.
+    """Draw type II errors against type I errors of tests of one label against the other: the least that bounds allow,
+    and those that an attack reached. The attack's shares of errors are points, and the upper ends of their confidence
+    bounds a line.
 
     Args:
-        curves: by name, the least type II errors at the type I errors `type_one`. drawn: the errors of the attack.
-        title: above the axes. path: of the figure; it ends in .png, .pdf or .svg.
+        curves: by name, the least type II error at each type I error of `type_one`; a curve with "paper" in its
+        name is dashed. type_one: type I errors, in [0, 1]. drawn: shares of both errors of the attack at several
+        thresholds, with their upper bounds. title: above the axes. path: of the figure; it ends in .png, .pdf or
+        .svg.
     """
     with drawing(path, 6.2, 5.4, title=title) as (_, [axes]):
         axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.8, label="no information")

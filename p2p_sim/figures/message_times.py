@@ -134,14 +134,17 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
 
 
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
-    """Draw the share of each cluster's users whose submission was taken, against the cluster's size.
+    """Draw, for each cluster, the share of its users whose submission the learner took, against the cluster's size,
+    beside θ and the share among all users. Up to 200 clusters have exact 95% (Clopper-Pearson) intervals of the
+    probability that a user's submission arrives.
 
-    The title shows how many intervals miss θ, and how many would be expected to: if each user's submission arrived with
-    probability θ, and if it arrived with the measured rate of all users.
+    The title says how many clusters' intervals miss θ, and how many would on average: if each user's submission arrived
+    with probability θ, and if it arrived with the share measured among all users.
 
     Args:
-        sizes, submissions: (C,) users of each cluster, and submissions taken from it.
-        sampling_rate: θ.
+        sizes: (C,) number of users of each of C clusters. submissions: (C,) submissions taken from each.
+        sampling_rate: θ, the probability that a user submits. path: of the figure. note: the caption, which names
+        the run.
     """
     # exact intervals of each cluster's rate, and how many of them miss θ and the rate of all users
     bounds = [clopper_pearson(int(hits), int(n), TAIL) for hits, n in zip(submissions, sizes, strict=True)]
@@ -226,7 +229,13 @@ def _time_axis(axes: Axes, times: Floats) -> None:
 
 
 def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
-    """Label the axes of a histogram of times, and return its bins' edges in seconds, and the height of one message."""
+    """The edges of a histogram's bins, in seconds, and the height that one message adds to its bin. If the times spread
+    over more than two decades, the bins are tenths of a decade and the height is 1, a count. Else the bins are equal
+    and the height is 1 over their width: messages per second. Both axes are labelled.
+
+    Args:
+        axes: to label. times: of the messages, seconds.
+    """
     _time_axis(axes, times)
     if _decades(times):
         low, high = float(times[times > 0].min()), float(times.max())

@@ -64,9 +64,13 @@ def is_number(column: pd.Series) -> bool:
 
 
 def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None = None) -> list[Series]:
-    """The lines of a table of points, one for each combination of the values of the columns `group`.
+    """The lines of a figure: one for each combination of the values of the columns `group`, with its label, its points
+    and an index, from which colour and marker follow. Without group columns there is one line without a label.
 
-    order: a table with all combinations, whose order fixes the lines' indices; default: `table`.
+    Args:
+        table: one row a point; combinations that it lacks make no line. group: columns. order: a table with all
+        combinations; the index of a line is the position of its combination there, so that lines look alike in
+        several panels; default: `table`.
     """
     if not group:
         return [Series("", 0, table)]
@@ -91,10 +95,15 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
-    """The points with finite y and x, with a new column "at", their place along x; and the values of x if x is text.
+    """The points that can be drawn, with a new column "at", their coordinate along x; and the names along x, or None if
+    x is a number. Points whose y, or whose x as a number, is not finite are left out.
 
-    The places of texts are 0, 1, ... in the order of the table. A number is its own place, the names are then None, and
-    the points are in the order of x or, if the view has a column `along`, of that (of the table if it is text).
+    A number is its own coordinate. A text has the coordinate 0, 1, ... of its first occurrence in the table. If x is a
+    number, the points are in the order in which a line joins them: that of x or, if `view.along` names a swept key,
+    that of this key (the table's order if the key is a text).
+
+    Args:
+        table: one row a point. view: the figure's columns, of which x, y and along matter.
     """
     points = table[np.isfinite(table[view.y])]
     if is_number(table[view.x]):
@@ -136,7 +145,13 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
 
 
 def reference_text(y: str) -> str:
-    """The legend's text for the reference of a figure of y (`REFERENCES`), the learner without privacy."""
+    """The legend's text for the grey reference line of a figure: what is measured there without privacy. For the
+    columns "half_l1" and "cells", which describe a density, it is "the same cells without noise"; for all other
+    measures it is "the same learner without privacy".
+
+    Args:
+        y: the column along the vertical axis.
+    """
     return "the same cells without noise" if y in ("half_l1", "cells") else "the same learner without privacy"
 
 
@@ -157,7 +172,14 @@ class ReferenceLines(NamedTuple):
 
 
 def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
-    """The learner without privacy for the points `part` of a panel; None unless it was measured at every point."""
+    """The line of the learner without privacy in one panel: one level if its value is the same at all points, else one
+    line, or a line for each group if groups differ at the same x. None if y has no such reference, or if it was not
+    measured at every point.
+
+    Args:
+        part: points of the panel, one row each, with their coordinate along x in the column "at". view: the
+        figure's columns.
+    """
     column = REFERENCES.get(view.y)
     if column is None or column not in part or part.empty or not np.isfinite(part[column]).all():
         return None

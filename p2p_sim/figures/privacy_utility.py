@@ -25,10 +25,13 @@ STATEMENTS = (
 
 
 def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
-    """Draw accuracy (excess risk if the law is known, or a density's measure) against each ε that one could state.
+    """Draw the quality of one result against every ε that somebody could state for it: that of the worst cluster, that
+    against a coalition, those of the paper's formulas, and ε₀, which counts only the noise on a label. The quality is
+    excess risk if the law of the data is known, and else accuracy; of a released density it is half its L1 error or, if
+    that is unknown, its number of cells. All marks have the same height.
 
     Args:
-        rows: one line a replicate of a single point, as `load_results` gives them.
+        rows: result rows of a single scenario, one a replicate. title: the scenario's name. path: of the figure.
     """
     with drawing(path) as (figure, [axes]):
         draw_privacy_utility(axes, rows)
@@ -132,13 +135,16 @@ def _ends(mean: Mean) -> tuple[float, float]:
 
 
 def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon: bool, title: str, path: Path) -> None:
-    """Draw the trials of a search: their progress, and the front of the score against ε.
+    """Draw the trials of a search for settings in two panels: the value of each trial in its order, with the best so
+    far; and the scores against ε, with a line through the trials that no other beats in both.
 
     Args:
-        trials: one row a trial, with trial, state, epsilon_upper, meets_goal, look and the score's column.
-        column: of the score. more: whether a higher score is better.
-        least_epsilon: whether the search is for the least ε; otherwise it is for the best score.
-        title: the goal. path: the file.
+        trials: one row a trial, with its number (trial), state ("finished" if all replicates ran), largest ε over
+        replicates (epsilon_upper), whether it meets the goal (meets_goal), which data the search looked at (look:
+        "public", "released", "curator" or "oracle", which is true labels that no ε counts), and its mean score.
+        column: of the score. more: whether a higher score is better. least_epsilon: whether the search is for the
+        least ε, whose progress is then drawn; otherwise it is for the best score. title: the goal. path: of the
+        figure.
     """
     look = str(trials["look"].iloc[0])
     note = {"oracle": "This search looked at true labels, which no ε here counts."}.get(look, f"Look: {look}.")

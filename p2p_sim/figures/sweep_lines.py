@@ -100,13 +100,17 @@ def _marks(view: View) -> str:
 
 
 def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> str:
-    """Draw the view's y against its x on axes, as lines with 95% intervals, and label both; facets are not drawn.
+    """Draw a column of a table against another on given axes, as lines with 95% intervals, and label both axes. A
+    column of the view that makes panels is ignored.
 
     Args:
-        table: one row a point. held: what all points share, for the caption.
+        axes: to draw on. table: one row a point, with means and the ends of their intervals. view: the columns
+        along x and y, those whose values make lines (group), and the swept key written beside the marks (along), if
+        any. held: what all points share, for the caption.
 
     Returns:
-        The caption, which states what the intervals are, and that ε is the worst over replicates.
+        The caption, which says what the intervals are, that an ε is the largest over replicates, and how many
+        points could not be drawn.
     """
     drawn, names = drawable(table, view)
     _draw_panel(axes, drawn, drawn, view, names=names)
@@ -225,10 +229,14 @@ def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | N
 
 
 def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
-    """Write the values of `view.along` beside the marks of each line; the first value of a line has its symbol.
+    """Write beside the marks of each line the value of the swept key `view.along`, along which the points are joined.
+    The first mark of a line also gets the key's symbol, such as "α = 0.1", the others the value alone.
 
     A name that would cover a mark or another name, or would leave the panel, is left out. Both ends of each line come
     first; a line of more than 12 points has no other names. Call this last, as the final layout decides what fits.
+
+    Args:
+        axes: on which the lines are. drawn: their points, one row each. view: the figure's columns.
     """
     figure, lines = cast("Figure", axes.get_figure(root=True)), series(drawn, view.group)
     figure.draw_without_rendering()
@@ -301,14 +309,15 @@ def plot_fit(
     note: str,
     path: Path,
 ) -> None:
-    """Draw excess risk against x with intervals, its floor for infinitely many labels, and forms fitted to the points.
+    """Draw excess risk against x with intervals, together with formulas fitted to the points, the same learner without
+    privacy, and the floor: the excess risk that would remain with infinitely many exchanged labels.
 
     Args:
-        table: one row a point.
-        view: what to show; y is the excess risk, x a number, no facet.
-        slopes: log-log slope of each line, by its label; "" for a single line.
-        fits: forms fitted to all of the table's points, at most two.
-        note: what is held fixed, for the caption.
+        table: one row a point. view: the columns; y is the excess risk, x a number, and none makes panels. slopes:
+        for the label of a line ("" if there is a single line), the estimated slope of ln y against ln x. fits: at
+        most two sums of theoretical terms in α, in the heterogeneity φ of clusters and in the number of labels,
+        with constants fitted to all points. title: above the axes. note: what is held fixed, for the caption. path:
+        of the figure.
     """
     # the fitted values as columns, so that the points that can be drawn keep them
     for fit in fits:
@@ -337,7 +346,13 @@ def plot_fit(
 
 
 def _draw_floor(axes: Axes, drawn: pd.DataFrame) -> None:
-    """Draw the excess risk that infinitely many exchanged labels would leave, if it is above 0 at all points."""
+    """Draw a line at the excess risk that infinitely many exchanged labels would leave, which is exact (the column
+    excess_risk_floor). Nothing is drawn if a point has no such value above 0, or if points with the same x differ in
+    it.
+
+    Args:
+        axes: to draw on. drawn: one row a point, with its coordinate along x in the column "at".
+    """
     floor = drawn[FLOOR].astype(float) if FLOOR in drawn else pd.Series([np.nan])
     if not (np.isfinite(floor) & (floor > 0)).all():
         return

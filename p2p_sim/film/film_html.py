@@ -100,9 +100,13 @@ def film_html(network: ObservedNetwork) -> str:
 
 
 def _privacy(film: Film) -> dict[str, Any]:
-    """What the page states about privacy, by name: the bound, its conditions, and the user with the largest ε.
+    """What a film's page states about privacy, as texts and numbers by name, from the run's privacy statement against a
+    learner who sees the set of submissions. Its user is the one with the largest certified ε.
 
-    others: how many users have the same ε as this user. place: her position among the users in the picture.
+    Returns:
+        epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is
+        protected from whom. conditions: those of the bound; empty if no finite ε is known. worst: the user's number
+        and cluster; others: how many users have the same ε; place: her index among the users in the picture.
     """
     network, statement = film.network, film.network.statement
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
@@ -188,7 +192,9 @@ def _discs(film: Film) -> list[dict[str, Any]]:
 
 
 def _lines(film: Film) -> str:
-    """The overlay's edges as one path of SVG."""
+    """The lines between users who may ask each other (the edges of the network's graph), as the text of one SVG path.
+    It is empty if every user may ask everybody in her cluster, or if there are too many edges to be drawn.
+    """
     where = film.places.user.round().astype(int)
     return "".join(f"M{x} {y}l{u - x}{v - y:+}" for (x, y), (u, v) in where[film.places.edges].tolist())
 

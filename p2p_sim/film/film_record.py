@@ -79,7 +79,14 @@ class Film:
 
     @cached_property
     def timeline(self) -> dict[str, list[float]] | None:
-        """The counts of the whole run by name, at 401 moments, its entry `at_s`; None if the film shows all users."""
+        """The counts of the whole run as they grow over time: for each name, 401 numbers, at equally spaced moments
+        from the beginning to the end; "at_s" has these moments in seconds. None if the film shows all users, as the
+        counts then follow from their messages.
+
+        The names are sent, duplicated, lost, undelivered (the receiver was offline) and delivered messages; submitted
+        (submissions that the learner took); expired requests; retries (requests asked again); and unanswered (questions
+        that got no label).
+        """
         if self.users.size == self.network.num_users:
             return None
         sent, at = self.network.trace.sent, np.linspace(0.0, self.end_s, STEPS + 1)
@@ -126,7 +133,14 @@ def film_of(network: ObservedNetwork) -> Film:
 
 
 def counts_at(film: Film, at_s: float) -> dict[str, int]:
-    """The counts of the whole run at a moment, in seconds, by name."""
+    """The counts of the whole run up to a moment, by name: messages that were sent, duplicated, lost, undelivered (the
+    receiver was offline) or delivered; submissions that the learner took (submitted); requests that expired; retries;
+    and questions that got no label (unanswered).
+
+    Args:
+        at_s: the moment, seconds. If the film shows only some users, the counts are those of the last of its 401
+        moments before.
+    """
     if film.timeline is not None:
         step = int(np.searchsorted(film.timeline["at_s"], at_s, side="right")) - 1
         return {name: int(film.timeline[name][step]) for name in film.run}
@@ -160,7 +174,10 @@ def _last(times: Floats) -> float:
 
 
 def _fates(network: ObservedNetwork) -> Fates:
-    """The fates of users' requests in the label exchange, from the messages that were sent."""
+    """What became of users' requests in a label exchange: when each user first asked, when it was certain that she gets
+    no label, when requests expired, and when users asked again; all in seconds, infinity for never. It follows from the
+    messages that were sent and from the requests that expired, as each user has a single question.
+    """
     sent, expired, n = network.trace.sent, network.trace.expired, network.num_users
     own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
     first_s, heard, lapsed = np.full(n, np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
@@ -190,7 +207,14 @@ def _fates(network: ObservedNetwork) -> Fates:
 
 
 def _fates_of_requests(network: ObservedNetwork) -> Fates:
-    """The fates of requests in a scenario's own protocol, whose users ask any number of questions several times."""
+    """What became of users' requests in a run of a protocol other than the label exchange, in which a user may ask any
+    number of questions, and each several times: when each user first asked, when all her questions had failed, when
+    each question without an answer failed, when requests expired, and when users asked again; all in seconds, infinity
+    for never.
+
+    Raises:
+        RuntimeError: the run recorded no requests.
+    """
     requests, n = network.trace.requests, network.num_users
     if requests is None:
         raise RuntimeError("a protocol's transcript has no requests")
@@ -212,10 +236,11 @@ def _fates_of_requests(network: ObservedNetwork) -> Fates:
 
 
 def _chosen(network: ObservedNetwork, most: int) -> Integers:
-    """The users whom a film shows, ascending, at most `most`.
+    """The numbers of the users whom a film shows, ascending, at most `most`; all users if there are no more.
 
-    They are whole clusters that fit: first the cluster of the worst placed user, then others in their order. If her
-    cluster does not fit, they are some of its users who exchanged messages with each other.
+    They are whole clusters that fit: first the cluster of the user with the largest certified ε, then the others in
+    their order. If her cluster does not fit, they are some of its users, found by following messages from her to others
+    and on.
     """
     if network.num_users <= most:
         return np.arange(network.num_users)
@@ -254,7 +279,17 @@ def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
 
 
 def _messages(network: ObservedNetwork, users: Integers) -> Shown:
-    """The messages that some users (u,) sent or received, with what became of each."""
+    """The messages that some users sent or received, in the order in which they were sent, each with the noisy label
+    that it carries and its end: lost, not delivered as the receiver was offline, delivered, or delivered and dropped,
+    as it was too late. Users outside the picture are one common stranger or, if they are in the coalition, one hidden
+    member.
+
+    Args:
+        users: (u,) numbers of the users, ascending.
+
+    Raises:
+        RuntimeError: a message was delivered that nobody sent, which is a fault of the simulator.
+    """
     address = np.full(network.num_users + 1, NOT_SHOWN)
     address[:-1][network.member] = HIDDEN_MEMBER
     address[users] = np.arange(users.size)

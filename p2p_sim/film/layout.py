@@ -95,7 +95,13 @@ def _clear(disc: Floats) -> bool:
 
 
 def _edges(overlay: Overlay | None, users: Integers) -> Integers:
-    """The overlay's edges (e, 2) among some users (u,), as pairs of positions in `users`; none without an overlay."""
+    """The pairs of neighbours among some users, (e, 2), as indices into `users`; each pair once. No pair without a
+    graph.
+
+    Args:
+        overlay: the graph of who may ask whom; None: every user may ask everybody in her cluster. users: (u,)
+        numbers of users.
+    """
     if overlay is None:
         return np.empty((0, 2), dtype=np.int64)
     position_of = {user: position for position, user in enumerate(users.tolist())}

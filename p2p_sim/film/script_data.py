@@ -36,7 +36,14 @@ def held_labels(film: Film) -> Integers:
 
 
 def script_data(film: Film, story: Story) -> dict[str, Any]:
-    """The data of the page's script; times are in ticks, millionths of the run, and -1 stands for never."""
+    """The data that the page's script needs to play a film, by name and ready for JSON: columns of users, of messages,
+    of expired requests and of users' periods offline; the counts of the run over time; and texts such as δ and ε₀.
+    Times are whole numbers of ticks, millionths of the run's length; -1 stands for never. Users are given by their
+    index among those in the picture.
+
+    Args:
+        film: users, messages and counts. story: the opening, in steps, which follows one user's label.
+    """
     network, users = film.network, film.users
     position_of = {user: position for position, user in enumerate(users.tolist())}
     timeline: dict[str, list[Any]] | None = None if film.timeline is None else {
@@ -72,7 +79,11 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
 
 
 def _user_data(film: Film) -> dict[str, list[Any]]:
-    """Columns of the users whom the film shows, one entry a user."""
+    """Columns with an entry for each user in the picture: her number (id) and cluster; her certified ε; whether she is
+    in the coalition (member); her noisy label, the label that she got and the one that the learner took from her
+    (noisy, got, gave; -1: none); who saw her noisy label; and the ticks (millionths of the run; -1: never) at which she
+    first asked, failed to get a label, got one, and had her submission taken.
+    """
     network, users, fates = film.network, film.users, film.fates
     received, submitted = held_labels(film).tolist()
     return {

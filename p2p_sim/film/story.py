@@ -277,7 +277,14 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
 
 
 def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
-    """The last caption and the paragraphs, if the law of the learner's view is known exactly. true: her label."""
+    """The text at the end of a film's opening if it can be computed exactly how probable the learner finds the user's
+    true label after the run: the caption of the last scene, and three paragraphs below the opening. They say that both
+    labels were equally probable before, how probable hers is now, how far the learner gets on average, and that it
+    knows all other users' true labels.
+
+    Args:
+        learned: what the learner learned of the user's label. true: her true label, 0 or 1.
+    """
     # the posterior of her true label, not of label 1
     share = learned.posterior if true else 1.0 - learned.posterior
     mark, now = mark_of(true), f"{100.0 * share:.1f} %"
@@ -299,7 +306,10 @@ def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
 
 
 def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
-    """The last caption and a paragraph from the privacy statement, if the law of the learner's view is unknown."""
+    """The text at the end of a film's opening if it cannot be computed exactly what the learner learned of the user's
+    label: the caption of the last scene, and one paragraph below the opening. They say by what factor e^ε the odds of
+    her label can change at most, from the privacy statement of the run; or that no finite ε is known.
+    """
     statement = network.statement
     if math.isinf(statement.epsilon_upper):
         text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)

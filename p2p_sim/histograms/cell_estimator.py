@@ -82,7 +82,13 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
 
 
 def check_parameters(estimator: Any) -> None:
-    """Raise InputError, which names the parameter, if an estimator's ε, side, δ or seed is out of range."""
+    """Check the parameters of a histogram estimator: ε (epsilon) and the cubes' side length (side) must be above 0 and
+    finite, δ (delta) in (0, 1), and the seed of the noise (random_state) a whole number of at least 0. Parameters that
+    the estimator lacks, or that are None, are not checked (a seed must not be None).
+
+    Raises:
+        InputError: a parameter, which it names, is out of range.
+    """
     parameters = estimator.get_params(deep=False)
     for name in ("epsilon", "side"):
         if parameters.get(name) is not None:

@@ -66,7 +66,13 @@ class HistogramClassifier(CellClassifier):
         return self._votes(self.partition_.cells(check_points(X, self.n_features_in_)))
 
     def _votes(self, cells: Ints) -> Floats:
-        """The votes (n,) of the cells (n, k): the sum of y_i - 1/2 over a cell's examples; 0 for empty cells."""
+        """The votes (n,) of n cells: the sum of y - 1/2 over the training examples in the cell, whose labels y are 0 or
+        1. It is above 0 if most labels are 1, and 0 for a cell without examples. Private subclasses add noise.
+
+        Args:
+            cells: (n, k) k whole numbers that name each cell: the d coordinates of a cube, or the number of another
+            cell.
+        """
         return self.table_.look_up(self.votes_, cells)
 
     def _share(self, points: Floats) -> Floats:
@@ -179,11 +185,15 @@ class PCL2(PCL):
 
 
 def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Partition:
-    """The partition into Voronoi cells of a maximal r-packing: a grid, or points chosen from a public reference set.
+    """The partition of the space of features into cells, each of which holds the points nearest to one centre (Voronoi
+    cells). The centres are a maximal r-packing: they are at least r apart, and none can be added. They form a grid, so
+    that the cells are cubes of side r, or are chosen from a public set of points.
 
     Args:
-        rule: the estimator, with the parameters radius, reference, metric, dimension and centred.
-        points: (n, d), the sample. bounded: whether a grid covers [0, 1]^d; else it covers R^d.
+        rule: the estimator, with parameters radius (r; None: n^(-1/(4 dimension))), dimension (None: d), reference
+        (public points; None: a grid), metric (for `reference`), and centred (whether the grid begins at r/2 instead
+        of 0). points: (n, d), the private sample, of which only the shape is used. bounded: whether a grid covers
+        [0, 1]^d; else it covers R^d.
 
     Raises:
         InputError: r or the dimension is not above 0, or the reference set is the sample.
@@ -219,13 +229,14 @@ class CellCounts:
 
     @classmethod
     def noisy(cls, cells: Ints, epsilon: float, delta: float, seed: int, purpose: str = "counts") -> "CellCounts":
-        """The stability-based histogram (Algorithm 1): the noisy counts that reach a threshold, with their cells.
-
-        Only non-empty cells get noise, from the Laplace law of scale 2/ε.
+        """The stability-based histogram (Algorithm 1): noisy counts of examples in cells, of which only those that
+        reach the threshold (2/ε) ln(2/δ) + 1 are kept, with their cells. Only cells with examples get noise. It is
+        Laplace noise of scale 2/ε, since two counts change by 1 if one example is replaced.
 
         Args:
-            cells: (n, k), k >= 1, the cell of each of n examples. epsilon: ε, above 0. delta: δ in (0, 1).
-            seed, purpose: decide on the noise, which is independent for each purpose.
+            cells: (n, k) the cell of each of n examples, as k >= 1 whole numbers. epsilon: ε, above 0. delta: δ in
+            (0, 1). seed: of the noise. purpose: a name; histograms of the same seed and different names have
+            independent noise.
 
         Raises:
             ValueError: ε or δ is out of range.

@@ -239,7 +239,13 @@ class CellNoise:
 
 
 def addresses(cells: Ints) -> NDArray[np.uint64]:
-    """A 64-bit number (n,) for each of n cells (n, k): one to one in the last coordinate, a hash of all before it."""
+    """A 64-bit number (n,) for each of n cells, by which its noise is drawn. The coordinates before the last are hashed
+    and the last one is added, so that cells that differ only in the last coordinate never have the same number; other
+    cells have with probability about 2^-64.
+
+    Args:
+        cells: (n, k) k whole numbers that name each cell.
+    """
     numbers = cells[:, 0].astype(np.uint64)
     for column in cells.T[1:]:
         numbers = splitmix64(0, numbers) + column.astype(np.uint64)

@@ -35,7 +35,10 @@ class Concepts(Protocol):
     """A class of classifiers, possibly infinite."""
 
     def net(self, points: Floats) -> Net:
-        """A net that labels the points (m, d) in every way in which the class can, except perhaps all with 0."""
+        """A finite list of classifiers of this class that contains, for every way in which the class can label the
+        points (m, d) with 0 and 1, a classifier that labels them so. Only the labelling of all points with 0 may be
+        missing.
+        """
         ...
 
 
@@ -114,7 +117,12 @@ class IntervalNet:
     high: NDArray[np.intp]
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The number of points (n, 1) with labels (n,) that each interval gets wrong, (C(C-1)/2,)."""
+        """The number of points that each interval of the net gets wrong, if it labels the points inside with 1 and all
+        others with 0: (C(C-1)/2,), where C is the number of cuts on the line between which the intervals lie.
+
+        Args:
+            points: (n, 1), on the line. labels: (n,) 0 or 1.
+        """
         beyond = _wrong_from(points[:, 0], 1 - 2 * labels.astype(np.int64), self.cuts)
         return np.asarray(beyond[self.low] - beyond[self.high] + int(labels.sum()))
 

@@ -77,15 +77,22 @@ class _Evidence:
 
     @property
     def users(self) -> NDArray[np.intp]:
-        """The users whose labels may have been released: submitters or, for labels of peers, all of their clusters."""
+        """The numbers of the users whose labels may be among the released ones. If each released label is the user's
+        own, they are the users under whose names labels arrived. If it is that of a random user of her cluster, they
+        are all users of every cluster from which a label arrived.
+        """
         if self.law.source == "user":
             return self.received.release.user.astype(np.intp)
         return np.flatnonzero(np.repeat(self.count > 0, np.diff(self.received.cluster_offsets)))
 
     def factors(self, predicted: Floats, strength: float) -> Floats:
-        """Factors (n, K) of the users' predictions (n, K), which give each cluster its smoothed class shares.
+        """Factors (n, K) for the predictions of n users, the same for all users of a cluster. Predictions times
+        factors, scaled to sum 1, have the mean (m q + s g)/(m + s) over the cluster, to within 1e-7 if the scaling
+        converges: q are the class shares estimated from the cluster's m released labels, g is its mean prediction.
 
-        strength: s, the number of labels as which the cluster's mean prediction counts; infinite: all factors are 1.
+        Args:
+            predicted: (n, K) class probabilities that the global model predicts for all users. strength: s, the
+            number of labels as which g counts; if it is infinite, labels do not count and all factors are 1.
         """
         if math.isinf(strength):
             return np.ones(predicted.shape)
@@ -111,7 +118,12 @@ class ClusterAndFeaturesConfig(Learner):
     """Largest number of L-BFGS iterations of a global model, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The model by logistic regression on features (m, d) and weights (m, K) of the classes, without clusters."""
+        """A logistic regression without clusters, which serves for comparison with no privacy.
+
+        Args:
+            features: (m, d) of m labels. weights: (m, K) of the K classes in each label; a hard label has weight 1
+            for its class and 0 for the others.
+        """
         return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, weights)
 
     def learn(self, received: Received) -> Predictor:
@@ -123,9 +135,12 @@ class ClusterAndFeaturesConfig(Learner):
         return _Moved(model, received.features, factors)
 
     def _penalty(self, whole: _Evidence) -> float:
-        """The penalty in `PENALTIES` with which half of the clusters predict the other half's labels best.
+        """The L2 penalty on the global model's coefficients, 1, 10, 100 or 1000, that fits the released labels best in
+        a cross-validation: a model learned from half of the clusters is judged by the likelihood of the released labels
+        of the other half, and the reverse. Of ties it is the largest. No true label is used.
 
-        Of ties it is the largest. whole: the evidence of all released labels.
+        Args:
+            whole: all released labels, with the law of their noise.
         """
         even = whole.received.cluster % 2 == 0
         halves = whole.part(even), whole.part(~even)
@@ -139,9 +154,13 @@ class ClusterAndFeaturesConfig(Learner):
         return min(PENALTIES[::-1], key=loss)
 
     def _strength(self, whole: _Evidence, penalty: float) -> float:
-        """The number in `STRENGTHS` with which every second label predicts the other labels best; of ties the largest.
+        """The number s of labels as which the global model's mean prediction counts beside a cluster's released labels:
+        1, 3, 10, 30, 100, 300, 1000 or infinity. It is the one with which model and cluster shares from every second
+        released label give the other labels the largest likelihood; of ties the largest.
 
-        whole: the evidence of all released labels. penalty: of the global model.
+        Args:
+            whole: all released labels, with the law of their noise. penalty: L2 penalty on the global model's
+            coefficients.
         """
         first = np.arange(len(whole.received.release)) % 2 == 0
         learned, held = whole.part(first), whole.part(~first)
@@ -153,7 +172,13 @@ class ClusterAndFeaturesConfig(Learner):
         return min(STRENGTHS[::-1], key=loss)
 
     def _model(self, evidence: _Evidence, penalty: float) -> Predictor:
-        """The global model, `forward_correction` with this penalty, learned from the evidence."""
+        """The global model, which knows features but no clusters: the logistic regression whose predictions, passed
+        through the public noise on labels, give the released labels the largest likelihood, with an L2 penalty (forward
+        correction).
+
+        Args:
+            evidence: released labels with their likelihoods. penalty: weight of the L2 penalty on coefficients.
+        """
         forward = ForwardCorrectionConfig(l2=penalty, max_iterations=self.max_iterations)
         return forward.fitted(evidence.observed, evidence.shares.shape[1])
 

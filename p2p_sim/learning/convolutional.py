@@ -45,7 +45,10 @@ class ConvolutionalConfig(Learner):
     """Seed of initial weights, order and dropout; absent: drawn from the scenario's seed, anew for each replicate."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The configuration with its own seed or, if it has none, with one from the replicate's random streams."""
+        """The configuration itself if it has a seed for initial weights, order and dropout; else a copy with a seed
+        drawn from the random numbers of this repetition of the scenario, so that repetitions differ and each can be run
+        again.
+        """
         return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
 
     @property
@@ -60,7 +63,13 @@ class ConvolutionalConfig(Learner):
         self._device()
 
     def learn(self, received: Received) -> Predictor:
-        """The network trained on the released labels."""
+        """The network trained on the released labels and the pixels of their users. If each label is K bits, the
+        network predicts every bit by a sigmoid of its own; hard labels and labels that are class probabilities are
+        learned with a softmax.
+
+        Args:
+            received: released labels that arrived, and the public features of all users.
+        """
         return self.fit(received.rows, received.weights, received.release.kind == "bits")
 
     def fit(self, features: NDArray[np.floating], weights: Floats, bits: bool = False) -> Predictor:

@@ -18,10 +18,15 @@ FIGURES = ("half_l1", "nonprivate_half_l1", "cells", "nonprivate_cells", "count_
 
 
 def density_figures(people: Population, release: DensityRelease) -> dict[str, float | None]:
-    """The values of the columns `FIGURES`; None where the law is not known, or no counts are released.
+    """The errors of a released density of the users' features, by column of a result row: half its L1 distance from the
+    true density (half_l1), its number of cells (cells), and the largest error of a noisy count in a cell that holds
+    users (count_error). The columns nonprivate_half_l1 and nonprivate_cells are those of a density without privacy: the
+    same grid of cells, with the exact share of the n users in each.
 
-    people: the users. release: a density estimated from their features. Columns that begin with nonprivate_ are about a
-    density without privacy, which has the same grid of cells, and in each cell the exact share of the n users.
+    The L1 distances are None if the true density is not known, count_error is None if no counts are released.
+
+    Args:
+        people: the users, with their features. release: the density, which is constant on each cell.
     """
     from p2p_sim.histograms import HistogramDensity
 

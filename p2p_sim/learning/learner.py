@@ -101,7 +101,11 @@ class Received:
         return np.searchsorted(self.cluster_offsets, self.release.user, side="right") - 1
 
     def law(self, learner: str) -> NoiseLaw:
-        """The public law of the labels' noise, for a learner of the kind `learner`.
+        """The public probabilities of each released hard label given the true label, by which a learner can correct for
+        the noise.
+
+        Args:
+            learner: kind of the learner, which only the error message needs.
 
         Raises:
             InputError: the mechanism publishes no such law.
@@ -177,7 +181,13 @@ class Learner(Config):
         return self.fit(received.rows, received.weights)
 
     def learn_counts(self, received: Counted) -> Predictor:
-        """The predictor learned from counts of released hard labels, for learners with `takes_counts`."""
+        """The predictor learned from the number of released hard labels of each class at each of finitely many feature
+        points. Runs too large to keep single labels call it instead of `learn`, for learners whose attribute
+        `takes_counts` is true.
+
+        Args:
+            received: features (P, d) of P points, and counts (P, K) of the K classes there.
+        """
         return self.fit(received.rows, received.weights)
 
 
@@ -189,7 +199,9 @@ class ValueLearner(Learner):
 
     @property
     def knows_clusters(self) -> bool:
-        """Whether a released number counts for all users of its cluster alike, not for the user who submitted it."""
+        """Whether the learner takes a released number for that of a random user of the cluster, and so counts it for
+        all users of the cluster alike, instead of for the user who submitted it. By default it does not.
+        """
         return False
 
     @abstractmethod

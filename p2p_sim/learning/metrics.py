@@ -75,10 +75,13 @@ class Predicted:
 
 
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
-    """Predictions of the private predictor and, if given, the non-private one, for the law's points or rows held out.
+    """Predictions of the private predictor and, if there is one, of the predictor without privacy, on the rows by which
+    they are judged: the finitely many points of the known law of the data or, if no law is known, the rows held out. If
+    the private predictor consists of one predictor for each of some clusters, only rows of these clusters are judged.
 
-    population: whose law is known, or which has rows held out. nonprivate: None if none was trained.
-    If the private predictor has a part for each of several clusters, only rows of these clusters are predicted.
+    Args:
+        population: the users, with a known law or rows held out. private: learned from the release. nonprivate:
+        learned from true labels; None if none was trained.
     """
     if isinstance(private, ByCluster):
         population = _judged(cast(Population, population), tuple(private.predictors))
@@ -96,10 +99,16 @@ def predict(population: People, private: Predictor, nonprivate: Predictor | None
 
 
 def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
-    """The figures of predictions, under the population's law or, if it is not known, on the rows held out.
+    """Error rate, excess risk, area under the ROC curve and further figures of a private predictor and, if there is
+    one, of a predictor without privacy. Under a known law they are exact; else they are error rates and areas on the
+    rows held out, and excess risk is None.
 
-    The hypothesis class for excess risk: affine logistic models for the log loss, all functions for the 0-1 loss, and
-    affine functions for the squared loss.
+    Excess risk is the expected loss minus that of the best model of a class: affine logistic models for the log loss
+    (in nats), all functions for the 0-1 loss, and affine functions for the squared loss.
+
+    Args:
+        predicted: predictions of both predictors on the rows that judge them. loss: in which excess risk is
+        measured.
     """
     population = predicted.population
     if population.law is not None:
@@ -150,7 +159,16 @@ def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
-    """The population with the law or held-out rows of some clusters; unchanged if the rows' clusters are not known."""
+    """The population with only those points of its law, or those rows held out, that belong to some clusters, as the
+    predictors to be measured exist for these clusters alone. The probabilities of the points are scaled to sum 1. It is
+    unchanged if no law is known and the clusters of the held-out rows are not known.
+
+    Args:
+        clusters: numbers of the clusters.
+
+    Raises:
+        InputError: no held-out row is in one of the clusters.
+    """
     law, holdout = population.law, population.holdout
     if law is not None:
         of = np.isin(law.cluster, clusters)
@@ -166,12 +184,14 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
 
 
 def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> float | None:
-    """Excess risk that remains with infinitely many exchanged labels: the exact cost of α and φ; None if not known.
+    """The excess risk that remains in the label exchange however many labels arrive: labels are flipped with
+    probability α and are those of random users of a cluster, so that even the best model for such labels differs from
+    the best for true labels. It is exact, and None if there are not two classes or the law of the data and its clusters
+    is not known.
 
-    It is the excess risk of the best model for labels that are noisy labels of random users of each point's cluster.
-
-    flip_prob: α. loss: in which the risk is measured, "log" or "zero_one". It is known if there are two classes and the
-    clusters are those of a known law; φ is the heterogeneity of these clusters.
+    Args:
+        flip_prob: α. loss: in which risk is measured: "log" (nats; best affine logistic model) or "zero_one" (best
+        of all functions).
     """
     law = population.law
     if law is None or not population.law_clusters or population.num_classes != 2:
@@ -193,7 +213,12 @@ class Heterogeneity(NamedTuple):
 
 
 def population_heterogeneity(population: People) -> Heterogeneity:
-    """The heterogeneity φ of the population's clusters: exact if p(y|x) is known, else estimated from true labels."""
+    """The heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the population's clusters: how much the label distribution at
+    features x differs on average from that of their cluster c. With it comes a text that says how it was found.
+
+    It is exact if p(y|x) is known, under the law or for the users at hand. Else it is an unbiased estimate, from true
+    labels, of an upper bound of φ.
+    """
     law, sizes = population.law, population.cluster_sizes
     if law is not None and population.law_clusters:
         return Heterogeneity(heterogeneity(law.mass, law.label_distribution, law.cluster), "exact")

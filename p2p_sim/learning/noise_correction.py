@@ -18,12 +18,15 @@ class UnbiasedLearner(Learner):
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "signed")
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from a release of hard labels or of signed weights, which are unbiased as released.
+        """The predictor learned from hard labels or from signed weights of the K classes. A hard label is replaced by
+        its row of the inverse of the noise matrix; on average over the noise, these K weights are 1 for the true class
+        and 0 for the others. Signed weights have this property already.
 
-        The weights of a hard label are a row of the inverse of its noise law.
+        Args:
+            received: released labels that arrived, and the public features of all users.
 
         Raises:
-            InputError: the law of hard labels is not public, or has no inverse.
+            InputError: the noise matrix of hard labels is not public, or has no inverse.
         """
         if received.release.kind == "signed":
             return self.fit(received.rows, received.weights)
@@ -61,7 +64,15 @@ class Observed:
 
     @staticmethod
     def of(received: Received, law: NoiseLaw) -> "Observed":
-        """The observations of a release of hard labels whose noise has the given law."""
+        """The released hard labels in the form that their likelihood needs. If labels are the users' own, each is an
+        observation by itself, whose bag is the one user. If they are those of random users of a cluster, the bag is the
+        cluster with all its users, and equal labels of a bag (with the same noise matrix) are one observation with a
+        count.
+
+        Args:
+            received: released labels that arrived, and the public features of all users. law: probabilities of each
+            released label given the true one, and whether it is the user's own.
+        """
         labels = received.release.payload.astype(np.int64)
         rows = np.arange(len(labels))
         if law.source == "user":
@@ -77,9 +88,12 @@ class Observed:
         return Observed(received.features[users], starts, bag.ravel(), likelihood, count.astype(np.float64))
 
     def loss(self, distribution: Floats) -> tuple[float, Floats]:
-        """-log likelihood of the observations, and its derivative (n, K) by the predictions.
+        """The negative log likelihood of the released labels, in nats, and its derivative (n, K) with respect to the
+        predictions. The true label behind a released one is taken to follow the mean prediction over the users who may
+        have held it, who are one user or all users of a cluster (a bag).
 
-        distribution: (n, K) class probabilities predicted for the n users of all bags.
+        Args:
+            distribution: (n, K) class probabilities predicted for the n users of all bags, bag by bag.
         """
         sizes = np.diff(np.append(self.starts, len(distribution)))
         single = len(self.starts) == len(distribution)

@@ -150,7 +150,13 @@ def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[
 
 
 def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
-    """A bound on what errors shared by the labels of a cluster add to the accuracy; users: (C,) in each cluster."""
+    """A bound on the error of the estimated accuracy that does not average out over a cluster's labels, because they
+    share one random error, such as a noisy class distribution. It is the mean of the clusters' bounds, weighted by
+    their users, with its variance; 0 if there is no such error.
+
+    Args:
+        evidence: class scores of the released labels. users: (C,) number of users that count in each of C clusters.
+    """
     if evidence.drift is None:
         return _Bound(0.0, 0.0)
     share, used = users / users.sum(), users > 0
@@ -179,7 +185,14 @@ class _Shares:
         return np.asarray(self.predicted.max(axis=1) > 1.0 - 1e-12)
 
     def linear(self, side: float) -> _Bound:
-        """The bound from each cluster's majority prediction; side: -1 for the lower bound, 1 for the upper bound."""
+        """A bound on the accuracy that uses one class of each cluster: if a share q > 1/2 of its users is predicted to
+        be of class y, and an estimated share p of its users is truly of class y, the accuracy there lies between p - (1
+        - q) and p + (1 - q). A cluster without such a majority or without released labels counts with 0 or 1. The bound
+        is linear in p, so that it has no bias.
+
+        Args:
+            side: -1 for the lower bound, 1 for the upper bound.
+        """
         most, each = self.predicted.argmax(axis=1), np.arange(len(self.weight))
         share = self.predicted[each, most]
         used = self.released & (share > 0.5)
@@ -187,10 +200,16 @@ class _Shares:
         return _Bound(float(self.weight @ value), float((self.weight**2 * self.variance[each, most])[used].sum()))
 
     def frechet(self, side: float) -> _Bound:
-        """The bound on the accuracy by Fréchet's inequalities, moved by its largest bias.
+        """A bound on the accuracy from the shares p of true and q of predicted classes in each cluster (Fréchet's
+        inequalities): it lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y). As p is only estimated, these
+        ends are too narrow on average; the largest such bias is subtracted from the lower bound, or added to the upper
+        one.
 
-        side: -1 for the lower bound, from which the bias is subtracted; 1 for the upper bound, to which it is added.
-        Clusters with a single predicted class add no bias.
+        A cluster in which all predictions are the same adds no bias, and one without released labels counts with 0 or
+        1.
+
+        Args:
+            side: -1 for the lower bound, 1 for the upper bound.
         """
         p, q, w = self.true, self.predicted, self.weight
         bound = 1.0 - 0.5 * np.abs(p - q).sum(axis=1) if side > 0 else np.maximum((p + q - 1.0).max(axis=1), 0.0)
@@ -202,7 +221,11 @@ class _Shares:
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 
     def pooled(self) -> "_Shares":
-        """The shares if clusters with the same majority prediction, which depends on no label, are counted as one."""
+        """The class shares after clusters are merged: those with the same most frequently predicted class become one
+        cluster, separately for clusters with a single predicted class and for those without released labels. So errors
+        of the estimated shares are smaller. Which clusters are merged follows from predictions and from who submitted,
+        not from labels, so that it adds no bias.
+        """
         k = self.predicted.shape[1]
         kind = (self.predicted.argmax(axis=1) * 2 + self.constant) * 2 + self.released
         weight = np.bincount(kind, self.weight, 4 * k).astype(np.float64)

@@ -73,10 +73,14 @@ class RidgeConfig(ValueLearner):
 
     def _fitted(self, rows: NDArray[np.floating], numbers: Floats, scale: Floats, grid: Floats, noise: float
                 ) -> LinearValues:  # fmt: skip
-        """The model learned from rows (m, d) and numbers (m,); without numbers, the middle of the grid.
+        """The ridge regression learned from features and released numbers; without any number, it predicts the middle
+        of the grid everywhere.
 
-        scale: (d,) by which features are divided, 0 for a constant one. grid: (K,) values to predict, ascending.
-        noise: variance of the public noise on a number.
+        Args:
+            rows: (m, d) features of each number. numbers: (m,) released. scale: (d,) standard deviation of each
+            feature among all users, by which it is divided, 0 for a constant one. grid: (K,) label values,
+            ascending; the ends give the public range, and the predictor names the nearest value. noise: variance of
+            the public noise on a number, on which the penalty depends if the configuration gives none.
         """
         quarter, d = (grid[-1] - grid[0]) / 4.0, rows.shape[1]
         if not len(numbers):
@@ -94,11 +98,12 @@ FIGURES = ("squared_error", "nonprivate_squared_error", "constant_squared_error"
 
 
 def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tuple[list[float], float, float]:
-    """Expected squared losses under a law: of each predictor, of the best affine function, and of the best constant.
+    """Expected squared losses under a known law on P points, exactly: of each predictor, as a list; of the best affine
+    function of the features; and of the best constant.
 
     Args:
-        people: users whose labels are numbers. law: of these users. numbers: (P,) predictions at the law's points, of
-            each predictor.
+        people: users whose labels are numbers, with the grid of label values. law: of features and labels. numbers:
+        for each predictor, its predictions (P,) at the law's points.
     """
     # f(x) = E[y|x] at every point, and the mean variance of a label around it
     values = np.array(people.values)
@@ -111,11 +116,17 @@ def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tupl
 
 
 def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
-    """The values of the columns `FIGURES`; None for the model without privacy if there is none.
+    """Squared errors for labels that are numbers, by column of a result row: of the private model (squared_error), of
+    the model without privacy (nonprivate_squared_error; None if there is none), and of a constant
+    (constant_squared_error). With them comes the standard deviation within clusters of the mean label given the
+    features (value_spread).
+
+    Under a known law they are expectations, and the constant is the best one. Else they are means over the rows held
+    out, and the constant is the users' mean label.
 
     Args:
-        people: users whose labels are numbers. numbers: predictions at the points of the law or for the rows held out,
-            of the private model and, if there is one, of the model without privacy.
+        people: users whose labels are numbers. numbers: predictions at the law's points or for the held-out rows,
+        of the private model and, if there is one, of the model without privacy.
     """
     if people.law is not None:
         errors, _, constant = squared_risks(people, people.law, numbers)
@@ -152,10 +163,13 @@ def spread(people: People) -> float:
 
 
 def value_floor(people: People, law: ValueLaw | None) -> float | None:
-    """Excess risk of the best affine function of a user's features for the mean number of her cluster, exactly.
+    """The excess squared loss that remains with infinitely many exchanged numbers, exactly. As a user submits the
+    number of a random user of her cluster, a learner that takes it for her own comes to the affine function of her
+    features that is best for the mean number of her cluster, instead of the best one for her own. None if the law of
+    the data and its clusters is not known, or if released numbers are the users' own.
 
-    This excess risk remains with infinitely many exchanged numbers, for a learner that counts a number of the cluster
-    as the user's own. None if no law is known, or if the numbers are the users' own.
+    Args:
+        law: public probabilities of released numbers given true values; None: not known.
     """
     if law is None or law.source != "cluster" or people.law is None or not people.law_clusters:
         return None
@@ -166,6 +180,12 @@ def value_floor(people: People, law: ValueLaw | None) -> float | None:
 
 
 def affine(points: Floats, target: Floats, mass: Floats) -> Floats:
-    """Values (P,) of the affine function of the points (P, d) nearest to the target (P,) in mean square by mass."""
+    """Values (P,), at P points, of the affine function of their coordinates that is nearest to the target in weighted
+    mean square.
+
+    Args:
+        points: (P, d). target: (P,) the number to fit at each point. mass: (P,) the point's weight, such as its
+        probability.
+    """
     X, root = np.column_stack([np.ones(len(points)), points]), np.sqrt(mass)
     return np.asarray(X @ np.linalg.lstsq(X * root[:, None], target * root, rcond=None)[0])

@@ -59,9 +59,13 @@ class EstimatorConfig(Learner):
             raise ValueError(f"estimator = {self.estimator!r}: {str(error).splitlines()[0]}") from None
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The classifier fitted to features (m, d) and weights (m, K), at least 0, of the classes in each label.
+        """The scikit-learn classifier fitted to m labels. A label is one training row for each class whose weight is
+        not 0; the weight is the row's sample weight. If all weights are 1, none are passed on. If only one class
+        occurs, or none, the predictor is constant.
 
-        A row is learned from once for each class whose weight is not 0, with this sample weight unless all are 1.
+        Args:
+            features: (m, d) of each label. weights: (m, K) of the K classes, at least 0; a hard label has weight 1
+            for its class.
         """
         rows, labels, count = labelled_rows(features, weights)
         present = np.unique(labels)

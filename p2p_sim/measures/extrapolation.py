@@ -138,11 +138,14 @@ class GridLaw:
 
     @staticmethod
     def of(distribution: Callable[[Floats], Floats], step_s: float, cells: int, up: bool) -> "GridLaw":
-        """A continuous distribution with times rounded up or down to the grid; these two enclose the distribution.
+        """A continuous distribution of arrival times, put on a grid of times from 0 in steps of `step_s` seconds, each
+        time rounded up or down to the grid. The two roundings enclose the distribution. The last time of the grid also
+        gets the probability of all later times.
 
         Args:
-            distribution: the distribution function at times (m,) in seconds, 0 at time 0.
-            cells: number of times in the grid. up: whether times are rounded up.
+            distribution: the distribution function, which takes times (m,) in seconds and is 0 at time 0. step_s:
+            seconds between two times of the grid. cells: number of times in the grid. up: whether times are rounded
+            up.
         """
         grid = np.arange(cells, dtype=np.float64)
         rounded_down = GridLaw(step_s, np.diff(distribution(grid * step_s), append=1.0))
@@ -211,13 +214,15 @@ class GridLaw:
         return float(np.exp(count * np.log1p(-beyond)))
 
     def served(self, count: float, load_s: float, level: float = 0.5) -> float:
-        """Estimates the `level`-quantile of the time, in seconds, when a queue has served a message of each of n users.
+        """An estimate of the `level`-quantile of the time, in seconds, at which a queue has served one message of each
+        of n users, who arrive independently by this distribution; those who never arrive need no service.
 
         The estimate is the largest t + load · Pr[a message arrives at t or later] over times t up to the last arrival's
-        quantile. This is Lindley's recursion for n users whose arrivals follow the law to within load/√n.
+        quantile, where load is the time that the queue needs for n messages. This is Lindley's recursion for n users
+        whose arrivals follow the law to within load/√n.
 
         Args:
-            count: n, at least 1. load_s: the time to serve a message of every user, seconds. level: in (0, 1).
+            count: n, at least 1. load_s: the load, seconds. level: in (0, 1); 1/2 gives the median.
         """
         survival = np.cumsum(self.mass[::-1])[::-1]
         times = np.arange(len(survival)) * self.step_s

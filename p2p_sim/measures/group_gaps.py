@@ -56,10 +56,14 @@ def figure_of(column: str) -> tuple[str, Group] | None:
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
-    """A group's loss of accuracy from privacy minus that of all other users, for each row.
+    """How much more accuracy a group loses by privacy than all other users together, for each row: the difference of
+    two losses, each the error rate minus that of the same learner without privacy. It is positive if the group loses
+    more, and NaN if the group is empty or has all users. The other users' loss follows from the loss of all users and
+    the group's share of them.
 
-    It is positive if the group pays more, and NaN if the group is empty or has all users. The other users' loss follows
-    from the loss of all users and the group's share of them.
+    Args:
+        rows: result rows, with error rates with and without privacy of all users and of the group, and the group's
+        share. group: whose columns are meant.
     """
     share = rows[group.column(SHARE)].astype(float)
     own = (rows[group.column(ERROR)] - rows[group.column(REFERENCE)]).astype(float)

@@ -43,7 +43,10 @@ _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
 
 def is_privacy(name: str) -> bool:
-    """Whether a column is about privacy, so that its largest value over replicates is reported and never its mean."""
+    """Whether a column is about privacy, so that its largest value over replicates is reported and never its mean: a
+    name that begins with "epsilon" or "advantage", and "delta" and "coalition_meets" (the probability that a colluding
+    user got a given label).
+    """
     return name.startswith(("epsilon", "advantage")) or name in ("delta", "coalition_meets")
 
 

@@ -27,11 +27,13 @@ PAID = (
 
 
 def adds_little(epsilon: float, local: float, basis: str = "") -> str:
-    """A warning, with advice, that the exchange gives hardly more privacy than the noise alone; else empty.
+    """A warning that the exchange gives hardly more privacy than the noise on each label alone, with advice on what
+    would help. It is empty unless the learner's ε is finite and above 90% of ε₀.
 
     Args:
-        epsilon: the learner's ε. local: ε₀ of a noisy label.
-        basis: how ε was computed, on which the advice depends.
+        epsilon: the learner's ε. local: ε₀, the ε of a noisy label alone. basis: the statement's words on how ε was
+        computed. If they say that the cause is the number of neighbours, majorities where things can fail, or that
+        nothing but the noise is known to protect, the advice differs; empty: the usual advice.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
@@ -75,11 +77,13 @@ from messages about other labels, and guesses more labels right.
 
 
 def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
-    """Sentences on how many of 100 labels are guessed right with and without users' messages, in the worst row.
+    """Sentences on how many of 100 labels an observer guesses right with and without users' messages, in the row where
+    it is most with messages. The first is for a learner to whom all labels are equally likely; if the rows have a
+    coalition, one for the coalition follows.
 
     Args:
-        rows: result rows; without the columns on guesses (guess_... and advantage_...) there is no sentence.
-        every: add a sentence for an observer who knows the class shares of each cluster.
+        rows: result rows. If a row lacks a guessing advantage (advantage_uniform), there is no sentence. every: add
+        a sentence for a learner who knows the class shares of each cluster.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []

@@ -36,14 +36,25 @@ class Choice:
 
 
 def uniform(epsilon: float, classes: int) -> Choice:
-    """Parameters of uniform randomised response at ε (Corollary 1): λ = K/(K-1+e^ε), σ = ∞, τ = 1/K."""
+    """The parameters of uniform randomised response at ε (Corollary 1) in Algorithm 1, where a curator replaces each
+    label with probability λ by a draw from a noisy label distribution of the cluster. Here σ = ∞, τ = 1/K and λ =
+    K/(K-1+e^ε): the noise is infinite and every class gets the least share, so that the draw is uniform over K classes.
+    ε is lowered by a billionth, so that rounding cannot exceed it.
+
+    Args:
+        epsilon: ε. classes: K.
+    """
     return Choice(1.0 / (1.0 + math.expm1(min(epsilon * SPARED, 700.0)) / classes), math.inf, 1.0 / classes)
 
 
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
-    """Parameters that spend a share of ε on the distributions (2/σ), and the rest on the labels (ln(1 + (1-λ)/(λτ))).
+    """Parameters of Algorithm 1 that divide ε: 2/σ for the noise of scale σ on a cluster's label counts, and ln(1 +
+    (1-λ)/(λτ)) for the labels, each of which is replaced with probability λ by a draw from the noisy label
+    distribution, whose entries are at least τ. At τ = 0 all labels are replaced: λ = 1, and all of ε is spent on the
+    distribution. ε is lowered by a billionth, so that rounding cannot exceed it.
 
-    At τ = 0 all labels are resampled: λ = 1, and all of ε is spent on the distributions.
+    Args:
+        epsilon: ε in all. share: the part of ε for the distribution, 0 to 1. threshold: τ, 0 to 1/K for K classes.
     """
     epsilon *= SPARED
     lam = 1.0 / (1.0 + math.expm1(min((1.0 - share) * epsilon, 700.0)) * threshold)
@@ -52,14 +63,24 @@ def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
 
 
 def corollary2(epsilon: float, heterogeneity: float) -> Choice:
-    """Parameters of Corollary 2 as printed: τ = φ, λ = 1/(1+(e^ε-1)φ), σ = 1/ε; they spend up to 3ε instead of ε."""
+    """Parameters of Corollary 2 as printed in the paper, for Algorithm 1: the probability to replace a label by a draw
+    from the cluster's noisy label distribution is λ = 1/(1+(e^ε-1)φ), the noise on label counts has scale σ = 1/ε, and
+    entries of the distribution are at least τ = φ. They spend up to 3ε instead of ε.
+
+    Args:
+        epsilon: ε. heterogeneity: φ, the mean L1 distance between the label distributions of a user's features and
+        of her cluster.
+    """
     return Choice(1.0 / (1.0 + math.expm1(epsilon) * heterogeneity), 1.0 / epsilon, heterogeneity)
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The choices that a rehearsal compares: uniform randomised response, all labels resampled, and splits of ε.
+    """The 122 choices of parameters of Algorithm 1 that a rehearsal compares, all at the same ε: uniform randomised
+    response; all labels drawn anew from noisy label distributions; and, for each of 12 thresholds τ (least entries of
+    these distributions) from 0.001/K to 0.8/K, ten splits of ε between distributions and labels.
 
-    epsilon: ε that each choice spends in full. classes: K.
+    Args:
+        epsilon: ε that each choice spends in full. classes: K.
     """
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
@@ -71,13 +92,17 @@ def candidates(epsilon: float, classes: int) -> list[Choice]:
 def rehearse(
     choices: list[Choice], classes: int, cluster_size: int, decisions: int, heterogeneity: float, seed: int = 0
 ) -> Floats:
-    """Excess 0-1 risk (len(choices), clusters) of each choice of parameters, on the same made-up clusters.
+    """The excess 0-1 risk of a majority vote after Algorithm 1, for each choice of its parameters and each of about
+    8,000/K made-up clusters, (len(choices), clusters). All choices see the same clusters, users and noise on
+    distributions. In each cluster a learner predicts at two points, each by the majority of the released labels of
+    n/decisions users there.
 
     Args:
-        choices: parameters to compare, with β = 0.
-        classes: K. cluster_size: n, users of a cluster. decisions: decisions that share these users evenly.
-        heterogeneity: φ in [0, 1].
-        seed: public, of the rehearsal.
+        choices: parameters to compare: resampling probability, noise scale and threshold; released labels are not
+        debiased. classes: K. cluster_size: n, users of a cluster. decisions: into how many groups, one for each
+        decision of the learner, the users of a cluster are divided evenly. heterogeneity: φ in [0, 1], the L1
+        distance between the label distributions of a point and its cluster. seed: public; decides on all random
+        numbers.
     """
     rng = np.random.default_rng(seed)
     cluster, points = _law(classes, heterogeneity, rng)
@@ -100,10 +125,12 @@ def rehearse(
 
 
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """Draws the label distributions of R made-up clusters (R, K), and of the two points in each cluster (2, R, K).
+    """Draws the label distributions of R = 8,000 // K made-up clusters, (R, K), and those of two points in each
+    cluster, (2, R, K). Between a point and its cluster the probabilities of two labels differ by φ/2, one up and one
+    down, so that their L1 distance is φ; at the other point the signs are opposite.
 
-    R is `REHEARSED` / K. The probabilities of two labels differ by φ/2 between a point and its cluster; the signs are
-    opposite at the two points.
+    Args:
+        classes: K. heterogeneity: φ; above 1 it counts as 1.
     """
     phi, count = min(heterogeneity, 1.0), REHEARSED // classes
     cluster = rng.dirichlet(np.full(classes, 2.0 / classes), size=count)
@@ -119,13 +146,15 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
 
 
 def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int, heterogeneity: float) -> Choice:
-    """The candidate with the smallest risk in a rehearsal; each spends ε in full: 2/σ + ln(1 + (1-λ)/(λτ)) = ε.
-
-    Uniform randomised response is chosen unless another candidate is better by three standard errors.
+    """The parameters of Algorithm 1, among those that spend all of ε, that give the smallest risk on made-up clusters:
+    the resampling probability λ, the scale σ of the noise on label counts, and the least entry τ of a noisy label
+    distribution, with 2/σ + ln(1 + (1-λ)/(λτ)) = ε. No private data are used. Uniform randomised response, for which
+    the labels alone cost ε, is chosen unless another choice is better by three standard errors.
 
     Args:
-        epsilon: ε. classes: K. cluster_size: users of a cluster. decisions: that a learner takes in a cluster.
-        heterogeneity: a guess of φ, the L1 distance between label distributions of a point and its cluster.
+        epsilon: ε. classes: K. cluster_size: users of a cluster. decisions: how many majority votes a learner takes
+        in a cluster, each over an equal part of its users. heterogeneity: a public guess of φ, the L1 distance
+        between label distributions of a point and its cluster.
     """
     choices = candidates(epsilon, classes)
     risks = rehearse(choices, classes, cluster_size, decisions, heterogeneity)

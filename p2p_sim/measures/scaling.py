@@ -77,7 +77,9 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
 
 
 def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> list[Fit]:
-    """Fits the constants, at least 0, of each form in `FORMS` to the means over replicates; one fit for each form.
+    """Two formulas for the excess risk, fitted to its means over replicates: a φ + b α + c/√(θn) (the form of Theorem
+    4) and a φ² + b α² + c/(θn), with constants of at least 0. Here φ is the heterogeneity of clusters, α the flip
+    probability, and θn the number of labels that reach the learner.
 
     The fit minimises Σ (fitted/measured - 1)², so that small and large risks count alike. The 95% percentile intervals
     come from replicates resampled for all points at once. They are too narrow for few replicates, and one-sided if a
@@ -85,8 +87,8 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
     Args:
         table: a row for each of P points, with columns sampling_rate (θ), num_users (n), heterogeneity (φ) and
-            flip_prob (α). values: (P, R) risks at each point and replicate, with means over replicates above 0.
-        rng: draws the resampled replicates.
+        flip_prob (α). values: (P, R) risks at each point and replicate, with means over replicates above 0. rng:
+        draws the resampled replicates.
 
     Raises:
         ValueError: there are fewer points than constants, terms vary in step, or a mean is not above 0.
@@ -99,12 +101,15 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
 
 def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
-    """The constants, with 95% intervals, of one form in `FORMS`, fitted to the means over replicates.
+    """One formula for the excess risk, a sum of three terms with free constants of at least 0, fitted to the means over
+    replicates; with 95% intervals. The terms are powers of φ (heterogeneity of clusters), of α (flip probability) and
+    of 1/(θn) (one over the number of labels that reach the learner). Terms that do not vary over the points share one
+    constant.
 
     Args:
-        name: of the form. powers: of each of its three terms, by the term's symbol.
-        base: (P, 3) φ, α and 1/(θn) at each of P points; term k is column k to its power.
-        values: (P, R) risks measured at each point and replicate. rng: draws the resampled replicates.
+        name: of the formula. powers: the exponents of φ, α and 1/(θn), in this order, each under the term's symbol,
+        such as "1/√(θn)": 0.5. base: (P, 3) φ, α and 1/(θn) at each of P points. values: (P, R) risks measured at
+        each point and replicate. rng: draws the resampled replicates.
 
     Raises:
         ValueError: there are fewer points than constants, or terms vary in step.

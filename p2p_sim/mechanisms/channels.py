@@ -44,7 +44,12 @@ class Channel(Mechanism):
 
     @abstractmethod
     def randomizer(self, setup: Setup) -> Message:
-        """The randomizer that turns a user's label into her message, for the users that `setup` describes."""
+        """The random function that turns a user's label into the message she sends, with its privacy parameters.
+
+        Args:
+            setup: what is known of the users beforehand: cluster sizes, number of classes K, the scenario's δ, and
+            the grid of label values if labels are numbers.
+        """
 
     @property
     def noise(self) -> Message:
@@ -59,9 +64,13 @@ class Channel(Mechanism):
         return LabelRelease.of(noise.released(noise.randomize(labels, streams.generator("flip"))), noise.releases)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Public probabilities of each released label given the true label; None if the randomizer has no such matrix.
+        """The public probabilities of each released label given the true label, which learners may use: one matrix (K,
+        K) for all labels, and whether a released label is the user's own or that of a random user of her cluster. None
+        if messages carry something else than a class. A subclass that changes labels after the randomizer must override
+        this method.
 
-        A subclass that changes labels after the randomizer must override this method.
+        Args:
+            outcome: the result of the run, which does not matter here.
         """
         transition = self.noise.transition
         return None if transition is None else NoiseLaw.common(transition, self.source)
@@ -134,7 +143,9 @@ class LocalChannel(Channel):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """None: computations that need a whole curve δ(ε) use the stated ε₀."""
+        """None: no accountant with a whole curve δ(ε) is offered. What needs such a curve, such as a guessing
+        advantage, uses the single statement that ε is at most ε₀ at every δ.
+        """
         return None
 
 
@@ -153,7 +164,15 @@ class ShuffledChannel(Channel):
         return replace(sent, payload=sent.payload[np.lexsort((keys, cluster))])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Unbiased class scores of the released labels, no two of which are from the same user; None if unknown."""
+        """Scores of the K classes for each released label, from which accuracy can be estimated without true labels:
+        given the label of a random user of the cluster, their mean is its one-hot vector. Every user's label is
+        released once, under a random name of her cluster, which makes estimates more precise than if one label could
+        appear under several names. None if the noise gives no such scores.
+
+        Args:
+            outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
+            offsets[c]..offsets[c+1]-1.
+        """
         evidence = super().evidence(outcome, cluster_offsets)
         return None if evidence is None else replace(evidence, repeated=False)
 

@@ -172,7 +172,13 @@ class ClusterRRConfig(Mechanism):
         return self.oracle
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with heterogeneity φ set to the population's true value."""
+        """This configuration with φ, the heterogeneity of the clusters that the choice of noise assumes, set to a given
+        value that comes from the population itself. Such a choice looks at private data, so that no ε covers it.
+
+        Args:
+            heterogeneity: φ of the population: the mean over users of Σ_y |p(y|x) - p(y|c)|, with features x in a
+            cluster c.
+        """
         return self.model_copy(update={"heterogeneity": heterogeneity})
 
     def check(self, num_classes: int) -> None:
@@ -208,7 +214,15 @@ class ClusterRRConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the noisy label of every user, or K signed weights of it if a bias correction is set."""
+        """The labels that the curator releases, one for each of n users: with probability λ a label is replaced by a
+        draw from the noisy label distribution of her cluster. If a bias correction β is set, each is released as K
+        signed weights (K classes) that undo a resampling of probability β on average, and that reveal the noisy
+        distribution.
+
+        Args:
+            labels: (n,) true labels, cluster by cluster. features: not used. clusters: (C+1,); cluster c holds
+            users clusters[c]..clusters[c+1]-1. streams: random numbers of the run.
+        """
         noisy, q = self.response.draw(
             labels, clusters, streams.generator("cluster-noise"), streams.generator("resample")
         )
@@ -218,17 +232,22 @@ class ClusterRRConfig(Mechanism):
         return LabelRelease.of(weights, "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
-        """Class scores from each released label z: of the user's own label if λ < 1, of her cluster's labels if λ = 1.
+        """Scores of the K classes for each released label z, from which accuracy can be estimated without true labels:
+        on average over the noise they are the one-hot vector of the user's own label or, if all labels were drawn anew,
+        the class shares of her cluster; up to an error that `drift` bounds.
 
-        λ is the resampling probability, β the bias correction, σ the noise scale, τ the threshold, n the cluster's
-        size, q̃ its noisy distribution.
+        A label is drawn anew with probability λ, from the cluster's noisy label distribution q̃. If q̃ is released
+        (bias correction β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) have no such error. If β = 0 and λ < 1, the
+        cluster's shares of released labels stand for q̃; at λ = 1 the scores are 1{z}.
 
-        If the noisy distributions q̃ are released (β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) are unbiased. If β
-        = 0 and λ < 1, q̃ is replaced by the cluster's shares of released labels; at λ = 1 the scores are 1{z}. In both
-        cases `drift` bounds the error. An estimated accuracy is off by λ Σ_y q_y (q̃_y - p_y) for predicted shares q
-        and true shares p; at λ = 1 an estimated share of class y is off by q̃_y - p_y. Both are at most λ Σ_y |r_y -
-        p_y|, where r is q̃ before it is scaled to sum 1. This is at most λ Σ_y (|L_y| + τ) for the Laplace noise L of
-        scale σ/n.
+        An estimated accuracy is then off by λ Σ_y q_y (q̃_y - p_y) for shares q of predicted and p of true classes; at
+        λ = 1 an estimated share of class y is off by q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃
+        before it is scaled to sum 1. This is at most λ Σ_y (|L_y| + τ), with the Laplace noise L of scale σ/n in a
+        cluster of n users, and the least entry τ of r.
+
+        Args:
+            outcome: the result of the run. cluster_offsets: (C+1,); cluster c holds users
+            offsets[c]..offsets[c+1]-1.
         """
         release = outcome.labels
         (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes
@@ -247,24 +266,35 @@ class ClusterRRConfig(Mechanism):
         return Evidence(release.user, (indicator - rate * mean[cluster]) / (1.0 - rate), drift=drift)
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
-        """Accountant of the learner for a cluster of `size` users; with `approximate`, it takes up to seconds."""
+        """The accountant that bounds what the learner learns of one user's label in a cluster of `size` users. If the
+        key `approximate` is true, it also counts what the random labels hide of the noisy label distribution, and may
+        take seconds; else it states a pure ε (δ = 0).
+
+        Args:
+            setup: of the scenario; only its number of classes matters.
+        """
         lam, sigma, tau, beta = self.parameters.values()
         return ClusterResampling(
             size, setup.num_classes, lam, sigma, tau, released=beta > 0.0, counted=self.approximate
         )
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """ε of the paper's Theorem 1, as printed, for the smallest cluster, by results column.
+        """The ε that the paper's Theorem 1 gives as printed, for the smallest cluster, under the results column
+        "epsilon_paper". It is no certified bound: the theorem assumes that one label share differs between neighbouring
+        data sets, although two shares differ.
 
-        The theorem assumes that one label share differs between neighbouring data sets, although two shares differ.
+        Args:
+            situation, delta: not used. sizes: number of users of each cluster.
         """
         return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """The parameters λ, σ and τ that spend a pure ε as the key `split` says, for clusters of the mean size.
+        """The resampling probability λ, noise scale σ and threshold τ of Algorithm 1 that spend ε, for clusters of the
+        mean size in two digits. How ε is divided between noisy label distributions and labels is set by the key
+        `split`: "optimised", "half", "uniform", or "as-printed", which costs up to 3ε.
 
         Args:
-            sizes: (C,) number of users of each cluster.
+            epsilon: ε, at δ = 0. sizes: (C,) number of users of each cluster. num_classes: K.
         """
         # the size is rounded to two digits, so that replicates with similar clusters have equal parameters
         size = max(2, int(float(f"{float(np.mean(sizes)):.2g}")))
@@ -275,11 +305,16 @@ class ClusterRRConfig(Mechanism):
 
 @lru_cache(maxsize=4_096)
 def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int, decisions: int) -> Choice:
-    """The parameters (λ, σ, τ) that spend a pure ε as `split` says.
+    """The parameters of Algorithm 1 that spend ε at δ = 0: the probability λ that a label is replaced by a draw from
+    the cluster's noisy label distribution, the scale σ of the noise on label counts, and the least entry τ of the
+    distribution. Results are kept, as replicates ask the same.
 
     Args:
-        phi: φ, assumed heterogeneity of the clusters. classes: K. size: users of a cluster.
-        decisions: assumed number of decisions of a learner within a cluster.
+        split: how ε is divided between distributions and labels: "uniform" (uniform randomised response),
+        "optimised" (the best on made-up clusters), "half" (half of ε each, τ = φ, at most 1/K), or "as-printed"
+        (Corollary 2, with φ at most 1/K, which costs up to 3ε). epsilon: ε. phi: φ, a guess of how much label
+        distributions differ within a cluster (L1 distance). classes: K. size: users of a cluster. decisions: how
+        many majority votes a learner takes in a cluster; only for "optimised".
     """
     if split == "uniform":
         return uniform(epsilon, classes)

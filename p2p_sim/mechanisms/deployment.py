@@ -81,7 +81,9 @@ class Deployment(ABC):
         """The fixed parameters, by results column; the columns are the `columns` of the configuration."""
 
     def nodes(self, population: Population) -> Population:
-        """The participants of the network, as a population of their own; by default the users of `population`."""
+        """The participants between whom messages travel, as a population. They are the users, unless a mechanism lets
+        others exchange messages, such as organisations that hold the users' rows.
+        """
         return population
 
     def run(
@@ -107,13 +109,14 @@ class Deployment(ABC):
     def release_on(
         self, opened: Network, population: Population, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Make the users' labels private, and return what is released and how many messages were sent.
+        """Run the mechanism: make the users' labels private, and return what is released, with counts of the messages
+        that were sent.
 
         Args:
-            opened: the network, with the overlay and the random streams of the run. population: the users, stored
-                cluster by cluster and divided into shards of whole clusters.
-            record: whether to keep a transcript of all messages.
-            part: (first, end) runs shards first..end-1 only; None: all shards.
+            opened: the network of this run: its settings, who may ask whom, and the random numbers. population: the
+            users, stored cluster by cluster; they are divided into shards, runs of whole clusters that can be
+            computed apart. record: whether to keep a transcript of all messages. part: (first, end) runs shards
+            first..end-1 only; None: all shards.
         """
 
     @abstractmethod
@@ -141,10 +144,12 @@ class Deployment(ABC):
         return None
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the bounds of `privacy` that a situation violates; None if all hold.
+        """The first condition of the bounds of `privacy` that does not hold in a situation, with its text; None if all
+        hold. By default there are no conditions.
 
         Args:
-            situation: how labels reached the learner, and who observes.
+            situation: how labels reach the learner and who observes: network faults, users who break the protocol,
+            number of classes and rounds.
         """
         return None
 
@@ -159,10 +164,13 @@ class Deployment(ABC):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a finished run at δ, for the learner and for other observers.
+        """The privacy figures of a finished run at δ: the learner's bound of ε for each cluster; and, by results
+        column, the bounds for all users against several observers. By default they follow from the mechanism's
+        parameters and the cluster sizes alone.
 
         Args:
-            cluster_sizes: (C,), in the population's order. situation: how labels reached the learner, and who observes.
+            outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
+            situation: network faults, users who break the protocol, and who observes. delta: δ.
 
         Raises:
             InputError: no bound is known in this situation.
@@ -188,13 +196,17 @@ class Deployment(ABC):
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A distribution of the learner's privacy loss that dominates the loss about every user of the run.
+        """A distribution of the privacy loss, the log-ratio of the probabilities of what the learner sees under two
+        labels of a user. It dominates the loss about every user of the run: the curve δ(ε) that follows from it holds
+        for all of them, and so do bounds on guessing a label.
 
-        The distribution follows from the accountant of the run, or from the stated bound if there is no accountant.
+        It is computed from an accountant, which bounds δ at every ε, or from the one stated (ε, δ) if there is none. If
+        no finite ε is stated, it protects nothing.
 
         Args:
-            cluster_sizes: (C,), in the population's order. situation: how labels reached the learner, and who observes.
-            learner: the stated bound of the learner.
+            outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
+            situation: how labels reached the learner, and who observes. learner: the stated bound of the learner,
+            for the worst cluster.
         """
         model = self.accountant_of(outcome, cluster_sizes, situation)
         if model is None and math.isfinite(learner.epsilon_upper):
@@ -211,11 +223,13 @@ class Deployment(ABC):
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
-        """Bounds for all users by results column: the learner's, ε₀ of a message, and those that papers print.
+        """The bounds for all users by results column: the learner's (epsilon_upper); that of a user's own message
+        against its reader (epsilon_local, ε₀), if users send messages; and the ε that papers print, or why their
+        formulas do not apply.
 
         Args:
-            learner: the worst bound of the learner. sizes: distinct cluster sizes, ascending.
-            situation: how labels reached the learner, and who observes.
+            learner: the learner's worst bound over clusters. sizes: distinct cluster sizes, ascending. situation:
+            how labels reached the learner, and who observes.
         """
         delta, statements = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
         if (local := self.local_epsilon(sizes)) is not None:
@@ -245,12 +259,13 @@ class Deployment(ABC):
         return None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Class scores of each released label, to estimate accuracy without true labels; None if none are known.
-
-        By default the scores come from `noise_law`.
+        """Scores of the K classes for each released label, from which a predictor's accuracy can be estimated without
+        true labels: on average over the noise, they are the one-hot vector of the true label. By default they come from
+        the public noise matrix of hard labels; None if there is none, or if it gives no scores.
 
         Args:
-            cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+            outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
+            offsets[c]..offsets[c+1]-1.
         """
         release = outcome.release
         law = self.noise_law(outcome) if isinstance(release, LabelRelease) and release.kind == "hard" else None
@@ -258,5 +273,7 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """Flip probability of released labels after any debiasing (two classes); None if unknown."""
+        """The probability that noise changes a released label of two classes; 0 if the release undoes the noise on
+        average (debiasing). None if unknown, as by default.
+        """
         return None

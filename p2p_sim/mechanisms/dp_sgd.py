@@ -122,13 +122,14 @@ class NoisySteps(Mechanism):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """Returns the gradient (K, d+1) by which a step moves; here the noisy gradient itself.
-
-        A subclass may improve the gradient with public values only, so that privacy does not change.
+        """The gradient (K, d+1) by which a step moves the weights of K classes, for d features and an intercept. Here
+        it is the noisy gradient itself. A subclass may replace it by one nearer to the true gradient, using public
+        values only, so that privacy does not change.
 
         Args:
-            gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
-            rng: draws that are independent of the batch.
+            gradient: (K, d+1), noisy mean over the batch. weights: (K, d+1) before the step. inputs: (n, d+1)
+            scaled public features of all n users, with a constant 1 at the end. norms: (n,) L2 norms of the rows of
+            `inputs`. rng: draws that are independent of the batch.
         """
         return gradient
 
@@ -276,7 +277,12 @@ def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterat
     """
 
     def pulled(gap: Singles) -> NDArray[np.float64]:
-        """Scalar products (m, K) of all class gradients with a gradient `gap` (K, d+1)."""
+        """Scalar products (m, K) of a gradient with each class gradient: the log-loss gradient that one of the m public
+        rows would have under one of K classes.
+
+        Args:
+            gap: (K, d+1) the gradient, for d features and an intercept.
+        """
         return np.asarray(np.einsum("iyk,ik->iy", residuals, inputs @ gap.T), dtype=np.float64)
 
     shape = residuals.shape[:2]

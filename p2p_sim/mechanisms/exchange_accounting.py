@@ -72,12 +72,16 @@ def cluster_privacy(
 
 
 def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
-    """Marks the clusters (C,) of a run that may hold its largest or smallest ε; the other clusters need no accounting.
+    """Marks the clusters (C,) of a run in which the largest or smallest ε may occur, so that the others need not be
+    computed.
 
-    Let S users answer, and let t users submit a label that they fetched uniformly. To reveal b users' bits and
-    their submissions leaves an exchange among S - b users with at most t submissions; to drop submissions
-    reveals less. So ε does not fall if S falls, or if t grows. Clusters whose ε depends on more than S and t are always
-    marked.
+    For flipped labels fetched from uniformly random users, ε depends on two numbers of a cluster: S users who answer
+    requests, and t users who submit a label that they fetched. ε does not fall if S falls or if t grows. For, to reveal
+    the noisy labels and submissions of b users leaves an exchange among S - b users with at most t submissions, and to
+    drop submissions reveals less. Clusters whose ε depends on more than S and t are always marked.
+
+    Args:
+        shards: records of how the network turned out, each for a part of the clusters.
     """
     plain, counts = list[bool](), list[tuple[int, int]]()
     for cluster in clusters_of(shards):
@@ -162,10 +166,12 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
 
 
 def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
-    """Upper bounds of δ (C, J) about the first user of each cluster at each of J values of ε, for an audit.
+    """Upper bounds of δ (C, J) about one user of each of C clusters, at each of J values of ε, against the learner. The
+    user is the cluster's first; an audit attacks her label and compares what it reaches with these bounds.
 
     Args:
-        shards: network records of the run, with C clusters. noise: the randomizer of each label. epsilons: (J,).
+        shards: records of how the network turned out, with C clusters. noise: the random flips of each label.
+        epsilons: (J,).
     """
     deltas = []
     for cluster in clusters_of(shards):
@@ -230,11 +236,16 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Bounds of the probability that a colluder fetched a given label, and of ε if no colluder fetched it.
+    """Two figures about the users of a cluster other than those who collude with the learner: an upper bound of the
+    probability that a colluder fetched a given user's label, and the coalition's bound of ε at δ for users whose label
+    no colluder fetched. There the noisy labels of all colluders, and as many as they may have fetched, count as
+    revealed.
 
-    The noisy labels of the colluders and those they fetched count as revealed. The probability is None if unknown;
-    both are None if nothing is hidden. A fetched label is still protected by its own noise, since flips do not depend
-    on fetches.
+    The probability is None if it is unknown; both are None if no such user's noisy label is hidden. A fetched label is
+    still protected by its own noise, since flips do not depend on fetches.
+
+    Args:
+        cluster: how the cluster's part of the network turned out. noise: the randomizer of each label.
     """
     alpha = noise.binary_flip_prob
     if not (cluster.hidden & ~cluster.member).any():
@@ -278,12 +289,13 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
 def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
-    """The bound at δ for the user with the largest ε, and the largest bound of a sample of users.
-
-    The sample's bound is None if the first bound was computed for each user.
+    """The bound of ε at δ that holds for every user of a cluster, and, for comparison, the largest bound among some
+    evenly spaced users for whom it was computed one by one. The second is None unless there are so many users (above
+    32,768) that the first is a coarser bound, not computed for each user.
 
     Args:
-        hidden: (n,) whether a user's noisy bit is hidden from the observer; only such users count.
+        model: the accountant of one observer. hidden: (n,) whether a user's noisy label is hidden from this
+        observer; only such users count.
     """
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
@@ -293,5 +305,5 @@ def _with_sample(
 
 @lru_cache(maxsize=65_536)
 def _kept_epsilon(model: Accountant, delta: float) -> PrivacyBound:
-    """The bound of an accountant at δ; cached, since many clusters have equal accountants."""
+    """The bound of ε at δ that an accountant gives. Results are kept, as many clusters have equal accountants."""
     return model.epsilon(delta)

@@ -135,7 +135,13 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Raise InputError for a target ε or adversaries without a known bound, or answers that fit no message."""
+        """Check that the exchange can run in this network and with these adversaries.
+
+        Raises:
+            InputError: a target ε is given, but network faults or adversaries leave no known way to meet it; or
+            adversaries answer with a class although messages carry something else; or they answer with the class
+            after their own although messages are not flipped labels.
+        """
         beyond = (*network.faults, *adversaries.active)
         if self.asking.several and self.target_epsilon is not None and beyond:
             raise InputError(
@@ -225,9 +231,13 @@ class LabelExchangeMechanism(Deployment):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound at δ for each cluster size if nothing fails; two-sided for flipped labels of two classes.
+        """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. For
+        flipped labels of two classes it has a lower end above 0, too, which no valid ε can undercut. If there are more
+        than 16 sizes, most get a common upper bound, which holds for them as it is that of a size with a larger ε, with
+        the lower end 0.
 
-        If there are more than 16 sizes, most get only the upper bound of a worse size.
+        Args:
+            sizes: distinct cluster sizes, ascending. delta: δ.
         """
         return epsilons([self.protection(int(n)) for n in sizes], delta)
 
@@ -270,7 +280,15 @@ class LabelExchangeMechanism(Deployment):
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A distribution of the learner's privacy loss that dominates the loss about every user of the run."""
+        """A distribution of the learner's privacy loss (the log-ratio of the probabilities of what it sees under two
+        labels of a user) that dominates the loss about every user of the run. If for some users only the noise on a
+        label is known to protect, it follows from that noise.
+
+        Args:
+            outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
+            situation: network faults, users who break the protocol, and who observes. learner: the stated bound of
+            the learner, for the worst cluster.
+        """
         model = self.accountant_of(outcome, cluster_sizes, situation)
         models = model.models if isinstance(model, WorstOf) else ()
         return coarse_law(next((each for each in models if isinstance(each, NoiseAlone)), model), learner)
@@ -279,7 +297,13 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Upper bound of the guessing advantage of learner and colluders together, by column; empty if none collude."""
+        """An upper bound of what the run adds to the probability that the learner and all colluding users together
+        guess another user's label right, if all K labels are equally likely before; under the results column
+        "advantage_coalition". Empty if nobody colludes, or if the run recorded nothing about its network.
+
+        Args:
+            outcome: the result of the run. num_classes: K.
+        """
         shards = outcome.realised
         if shards is None or not any(shard.member.any() for shard in shards):
             return {}
@@ -289,7 +313,13 @@ class LabelExchangeMechanism(Deployment):
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Probabilities of a released label given the label of a random user of the cluster; None for majorities."""
+        """The public probabilities of a released label, given the label of the random user from whom it was fetched: a
+        matrix (K, K). None if users submit the majority of several labels, or if messages carry no class. It is for
+        users who follow the protocol.
+
+        Args:
+            outcome: the result of the run, which does not matter here.
+        """
         transition = self.randomizer.transition
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
@@ -298,7 +328,14 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of a released label as the label of a random user of the cluster; unbiased if nobody fails or lies."""
+        """Scores of the K classes for each released label, from which accuracy can be estimated without true labels: on
+        average, they are the one-hot vector of the label of a random user of the cluster, if nobody fails or lies. None
+        if none are known, as for majorities of several labels.
+
+        Args:
+            outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
+            offsets[c]..offsets[c+1]-1.
+        """
         if outcome.labels.kind == "hard":
             return super().evidence(outcome, cluster_offsets)
         return of_messages(outcome.labels, self.randomizer, "cluster")
@@ -316,7 +353,13 @@ class LabelExchangeMechanism(Deployment):
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, surroundings: Situation) -> Situation:
-        """The given situation, with what messages carry and whether users ask several peers filled in."""
+        """The situation that decides whether bounds hold, completed by what only this mechanism knows: what a message
+        carries (such as flipped labels), and whether users ask several peers and submit the majority.
+
+        Args:
+            surroundings: the scenario's network faults, adversaries, number of classes and rounds, and who
+            observes.
+        """
         return replace(surroundings, message=self.randomizer.kind, several=self.asking.several)
 
     def applies(self, situation: Situation) -> Condition | None:

@@ -84,14 +84,25 @@ class ValueMessage(Message):
         return self.outputs
 
     def published(self, source: Source) -> ValueLaw:
-        """The public law of the released numbers; `source`: whose label is released under a user's name."""
+        """The public probabilities of each released number given each label value, with the prior over label values,
+        for learners.
+
+        Args:
+            source: "user" if a number released under a user's name is from her own label, "cluster" if it is from
+            that of a random user of her cluster.
+        """
         return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
         return self.numbers[payload.astype(np.intp)]
 
     def attained(self, delta: float) -> float:
-        """An ε at which δ(ε) of one message is still above δ, so that every valid ε at δ is larger."""
+        """A lower end for ε at δ: at this ε one message, whose sender is known, still has δ(ε) above δ, so that every
+        valid ε is larger. It shows how much the certified upper bound could be too large.
+
+        Args:
+            delta: δ.
+        """
         return attained_epsilon(self.law, delta, self.local_epsilon)
 
     def values_of(self, payload: NDArray[np.integer]) -> Floats:

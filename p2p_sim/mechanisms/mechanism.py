@@ -90,7 +90,12 @@ class MechanismBase(Config):
         return self
 
     def beside(self, learner: Config) -> Self:
-        """This configuration with the keys filled in that take their value from the scenario's learner if absent."""
+        """This configuration, completed by values that it takes from the scenario's learner where its own keys are
+        absent, such as a number of neighbours. By default there are none, and it is returned as it is.
+
+        Args:
+            learner: the configuration of the scenario's learner.
+        """
         return self
 
     def check(self, num_classes: int) -> None:
@@ -109,7 +114,13 @@ class MechanismBase(Config):
 
     @abstractmethod
     def deployed(self, setup: Setup) -> Deployment:
-        """The mechanism with its parameters fixed for the population of `setup`; calibrated, if a target ε is given."""
+        """The mechanism ready to run, with all its parameters fixed for given users. If a target ε is given instead of
+        the noise, the noise is computed here.
+
+        Args:
+            setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ, engine,
+            adversaries, and the grid of label values if labels are numbers.
+        """
 
 
 class Mechanism(MechanismBase, Deployment):
@@ -141,7 +152,12 @@ class Mechanism(MechanismBase, Deployment):
         """Bounds, for any ε or δ, of what the learner learns of the label of a user in a cluster of `size` users."""
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with every parameter fixed, such as the least noise for a target ε."""
+        """This configuration with every parameter as a number, such as the least noise that meets a target ε. By
+        default no parameter is open, and it is returned as it is.
+
+        Args:
+            setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ.
+        """
         return self
 
     def deployed(self, setup: Setup) -> Self:
@@ -157,7 +173,10 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """The population and surroundings for which `deployed` has fixed the parameters; AttributeError before that."""
+        """What was known of the users when `deployed` fixed the parameters: cluster sizes, number of classes K, δ,
+        adversaries, and the grid of label values if labels are numbers. AttributeError if `deployed` has not made this
+        mechanism.
+        """
         return self._setup
 
     @property

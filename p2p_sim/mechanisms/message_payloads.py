@@ -37,12 +37,13 @@ def exchanged_at(
     delta: float,
     most: float = LARGEST_EPSILON,
 ) -> SomeMessage:
-    """The randomizer with the largest ε₀ of three digits at which the learner of an exchange has (ε, δ) at most.
+    """The randomizer with the largest ε₀ (the ε of a single message) in three digits with which the learner of a label
+    exchange is certified to have at most ε at δ in every cluster, if nothing fails.
 
     Args:
-        randomizer: makes the randomizer at an ε₀. target, delta: the learner's (ε, δ) in every cluster.
-        sizes: (C,) number of users of each cluster. sampling_rate: θ, probability that a user submits what she fetched.
-        most: largest ε₀ allowed.
+        randomizer: a function that makes the randomizer at an ε₀. target: ε of the learner. sizes: (C,) number of
+        users of each cluster. sampling_rate: θ, probability that a user submits what she fetched. delta: δ. most:
+        largest ε₀ allowed.
     """
 
     def certified(local: float, size: int) -> bool:
@@ -128,7 +129,12 @@ class PriorMessages(MessageConfig):
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> RRWithPrior:
-        """Randomised response at ε₀ among the labels that are most likely under the public prior."""
+        """Randomised response at ε₀ among the k labels that are most likely under the public prior; k is the number
+        that gives the largest chance to keep the true label.
+
+        Args:
+            epsilon: ε₀ of a message. setup: of the scenario; only its number of classes matters.
+        """
         return RRWithPrior(epsilon, setup.num_classes, self.prior)
 
 

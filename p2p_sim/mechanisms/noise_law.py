@@ -54,7 +54,8 @@ class NoiseLaw:
         return int(self.transition.shape[2])
 
     def groups(self, labels: int) -> NDArray[np.int64]:
-        """Index (m,) of the matrix of each released label.
+        """For each of m released labels, the index of its noise matrix in `transition`, as labels of different users
+        may have different noise; all 0 if the labels share one matrix.
 
         Args:
             labels: m, the number of released labels.

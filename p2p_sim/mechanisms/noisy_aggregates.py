@@ -38,12 +38,13 @@ Words = NDArray[np.uint64]
 def noise_share(
     size: tuple[int, ...], shares: NDArray[np.int64] | int, noise_scale: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draws independent noise shares; the sum of h shares is two-sided geometric noise of scale σ.
-
-    A share is the difference of two negative binomial variables with r = 1/h; for h = 1 it is the noise itself.
+    """Draws independent random whole numbers, h of which add up to noise z of probability proportional to e^(-|z|/σ)
+    (two-sided geometric noise of scale σ). So h users can each add a share of one noise. A share is the difference of
+    two negative binomial variables with r = 1/h; for h = 1 it is the noise itself.
 
     Args:
-        size: shape of the result. shares: h, at least 1, in a shape that broadcasts to `size`. noise_scale: σ, above 0.
+        size: shape of the result. shares: h, at least 1, in a shape that broadcasts to `size`. noise_scale: σ,
+        above 0.
     """
     success = -np.expm1(-1.0 / noise_scale)
     r = np.broadcast_to(1.0 / np.asarray(shares, dtype=np.float64), size)
@@ -52,17 +53,24 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Splits users' values (n, k) into random numbers (H, n, k) for H helpers, whose sum is the value modulo 2^64."""
+    """Splits each of k numbers of each of n users into H random numbers, (H, n, k), whose sum modulo 2^64 is the
+    number. Each of H helpers gets one of them; fewer than H of them are uniform and tell nothing.
+
+    Args:
+        values: (n, k), may be negative. helpers: H.
+    """
     sent = rng.integers(0, 2**64, size=(helpers, *values.shape), dtype=np.uint64)
     sent[-1] = values.view(np.uint64) - sent[:-1].sum(axis=0, dtype=np.uint64)
     return sent
 
 
 def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
-    """Sums (H, B, k) modulo 2^64 that the H helpers send the learner for each of B bags.
+    """What the H helpers send the learner, (H, B, k): for each group (bag) of users, the sum modulo 2^64 of the random
+    numbers that its users sent the helper.
 
     Args:
-        sent: (H, n, k) secret shares of the users. bag: (n,) the bag of each user. bags: B.
+        sent: (H, n, k) the numbers that each helper got from each of n users, one for each of the k counts. bag:
+        (n,) the group of each user. bags: B, the number of groups.
     """
     sums = np.zeros((len(sent), bags, sent.shape[2]), dtype=np.uint64)
     for helper, got in zip(sums, sent, strict=True):
@@ -177,10 +185,13 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts of each bag from a shard's labels, and marks the users they include.
+        """Draws the noisy class counts of each group (bag) of users, (B, k) with k = K columns for K classes, or k = 1,
+        the count of label 1, for two classes. With them comes a mask (n,) of the users whom the counts include; others
+        may have left.
 
         Args:
-            labels: (n,) true labels. bags: the bag of each of the n users. streams: random streams of the shard.
+            labels: (n,) true labels of the users of a shard. bags: the group of each user. streams: random numbers
+            of the shard.
         """
 
     def release(
@@ -196,7 +207,13 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
-        """Accountant of the learner, for the label of a user in a cluster of `size` users."""
+        """The accountant that bounds what the learner learns of one user's label from the noisy class counts of her
+        group (bag).
+
+        Args:
+            setup: what is known of the users; only the number of classes K matters. size: number of users of her
+            cluster, which is divided into groups; the bounds hold for every group of such a cluster.
+        """
 
 
 class NoisyAggregatesConfig(Aggregates):
@@ -267,9 +284,12 @@ class NoiseSharesConfig(Aggregates):
         return super().calibrated(setup)
 
     def sharers(self, sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """Number h of users whose noise shares sum to the whole noise, for each bag size n.
+        """The number h of users whose shares of noise add up to the whole noise, for groups (bags) of n users: n less
+        the colluders, whose shares the learner knows, and less the users who may leave, but at least 1. More shares
+        than h give more noise.
 
-        It is n less the numbers of colluders and leavers that the noise survives, and at least 1.
+        Args:
+            sizes: n, of one or several groups.
         """
         return np.maximum(sizes - self.colluders - self.leavers, 1)
 
@@ -286,9 +306,14 @@ class NoiseSharesConfig(Aggregates):
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, released)
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts of each bag by secure sums, and marks the users they include.
+        """Draws the noisy class counts of each group (bag) as its users compute them: each adds a share of the noise to
+        her one-hot label and sends random numbers that sum to it to several helpers. With the counts comes a mask (n,)
+        of the users whom they include. A group that more than `leavers` users leave releases nothing, as too little
+        noise would remain.
 
-        The counts of a bag include nobody if more than `leavers` users leave it.
+        Args:
+            labels: (n,) true labels of the users of a shard. bags: the group of each user. streams: random numbers
+            of the shard.
         """
         stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
         leavers = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
@@ -299,6 +324,12 @@ class NoiseSharesConfig(Aggregates):
         return BagCounts(totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
-        """ε₀ of all shares that one user sends together, for the largest bag."""
+        """ε₀ of one user's label against somebody who reads all the random numbers that she sends, which together show
+        her one-hot label with her share of the noise. It is that of the largest group (bag), where her share is
+        smallest.
+
+        Args:
+            sizes: number of users of each cluster.
+        """
         largest = max(bag_sizes(int(size), self.bag_size)[1] for size in sizes)
         return messages_epsilon(self.scale, self.setup.num_classes, int(self.sharers(largest)))

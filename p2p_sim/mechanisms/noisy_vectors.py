@@ -71,9 +71,12 @@ class Alibi(Message):
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """An ε below which none is valid at δ for one message whose sender is known: ε₀ + ln(1-4δ), or 0.
+        """A lower end for ε at δ, for one message whose sender is known: no ε below max(0, ε₀ + ln(1-4δ)) is valid.
+        For, with probability 1/4 under one of two labels, the noisy vector favours this label by the largest possible
+        factor e^ε₀.
 
-        With probability 1/4 a vector has the largest log-ratio.
+        Args:
+            delta: δ.
         """
         quarter = 1.0 - 4.0 * delta
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
@@ -145,7 +148,9 @@ class Alibi(Message):
         return np.asarray(difference / (1.0 - 2.0 * low) + 1.0 / self.num_classes)
 
     def _blocks(self, count: int) -> Iterator[slice]:
-        """Slices of `count` rows, each small enough to be computed at once."""
+        """Slices that divide `count` rows of K numbers into pieces of at most 65,536 numbers (at least one row), so
+        that arrays computed on the way stay small.
+        """
         rows = max(1, BLOCK // self.num_classes)
         return (slice(start, min(start + rows, count)) for start in range(0, count, rows))
 
@@ -185,7 +190,15 @@ class AlibiConfig(LocalChannel):
         return LabelRelease.of(vectors, "soft")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Unbiased class scores of each soft label; None with prior "cluster", which is not released."""
+        """Scores of the K classes for each released soft label (class probabilities), from which accuracy can be
+        estimated without true labels: on average over the noise they are the one-hot vector of the true label. None if
+        the soft labels were made with class shares of the cluster as the prior, since these shares are not released and
+        the noise cannot be undone without them.
+
+        Args:
+            outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
+            offsets[c]..offsets[c+1]-1.
+        """
         return super().evidence(outcome, cluster_offsets) if self.prior == "uniform" else None
 
 

@@ -107,7 +107,13 @@ class Combination:
     votes: bool = False
 
     def margins(self, rows: NDArray[np.floating]) -> Floats:
-        """Scores (n, M) that the M models give the rows (n, d)."""
+        """The scores (n, M) that each of M models gives n rows: above 0 for class 1, below 0 for class 0. The
+        probability of class 1 under a model is 1/(1 + e^-score). M is the number of models of all combined
+        organisations, one for each part of an organisation's rows and each feature group.
+
+        Args:
+            rows: (n, d) features.
+        """
         return np.concatenate([model.margins(np.asarray(rows, dtype=np.float64)) for model in self.models], axis=1)
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
@@ -143,7 +149,10 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """The private releases of each organisation (N,), which depend on the numbers of rows alone."""
+        """For each of N organisations, the private models that it will train: for each, the name of the part of its
+        rows that is used, and the noise that keeps it private. These parts have no row in common. Empty for an
+        organisation that neither sends models nor learns. It follows from the numbers of rows alone.
+        """
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
         )
@@ -168,11 +177,17 @@ class Organisations(Deployment):
         return tuple(stages)
 
     def stacks(self, organisation: int) -> bool:
-        """Whether this organisation holds rows back to train a private model that combines the other models."""
+        """Whether this organisation keeps a part of its rows from the training of its own models, to train on it one
+        more private model that combines all models' scores. Organisations that learn from others do so if the combiner
+        is "stacked".
+        """
         return self.plan.combiner == "stacked" and organisation in self.learners
 
     def own_l2(self, organisation: int) -> float:
-        """Penalty weight λ of this organisation's own models, plus η if the models are drawn by a second penalty."""
+        """The weight of the L2 penalty in the training of this organisation's own models: λ (the key l2). An
+        organisation that learns from others adds η, the weight of a second penalty that draws its models towards the
+        received ones (0: there is none).
+        """
         return self.plan.l2 + (self.plan.pull if organisation in self.learners else 0.0)
 
     def spends(self, organisation: int) -> float:
@@ -196,7 +211,13 @@ class Organisations(Deployment):
         ]
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of `privacy` that fails; network faults change no model's noise, so they violate none."""
+        """The first condition that a situation violates, among those under which the ε of `privacy` holds; None if all
+        hold. Network faults violate none, as they change no model's noise.
+
+        Args:
+            situation: network faults, participants who break the protocol, number of classes and rounds, and who
+            observes.
+        """
         return first_failure(MODELS, situation)
 
     def models_sent(self, population: Population, streams: Streams) -> dict[int, Models]:
@@ -205,13 +226,14 @@ class Organisations(Deployment):
         return {k: run.train(k) for k in self.senders}
 
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
-        """The coefficients towards which a learner's models are drawn, one vector for each of K feature groups.
+        """The point at which the penalty on a learner's own models is smallest, instead of 0: for each of K feature
+        groups a vector of coefficients, the weighted mean of the received models. None if no model arrived.
 
-        The coefficients are the weighted mean of the received models, times η/(λ+η) if there is a second penalty of
-        weight η beside that of weight λ; None if no model arrived.
+        If there are two penalties, of weight λ towards 0 and of weight η towards the received models, the mean is
+        multiplied by η/(λ+η): both together are a penalty of weight λ+η towards this point.
 
         Args:
-            received: the models of each source that arrived in time, by source.
+            received: for each source organisation whose models arrived in time, its number and its models.
         """
         if not received:
             return None
@@ -230,11 +252,19 @@ class Organisations(Deployment):
     def release_on(
         self, opened: Network, population: Population, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Trains, exchanges and combines the models on an opened network, and returns a predictor for each learner.
+        """Run the exchange: each sending organisation trains private models on its rows, models travel over the network
+        to those who ask, and each learning organisation makes a predictor of its own and the received models. The
+        release is a predictor for each learner; a ledger records how much ε each organisation spent and who got its
+        models.
+
+        Args:
+            opened: the network among organisations, and the random numbers of this run. population: the rows of all
+            organisations, one cluster each. record: whether to keep a transcript of all messages. part: must be
+            None, as organisations need each other's models.
 
         Raises:
-            InputError: a part of the shards is asked for, or a feature group names a feature that does not exist.
-            RunFailed: the ledger disagrees with the ε that `privacy` states.
+            InputError: a part is asked for, a feature group names a feature that does not exist, or an organisation
+            has no rows. RunFailed: the ledger disagrees with the ε that `privacy` states.
         """
         if part is not None:
             raise InputError("mechanism: organisations need each other's models and cannot be split by shards")
@@ -279,10 +309,13 @@ class _OrganisationsRun:
         self.own: dict[int, Models] = {}
 
     def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
-        """Trains organisation k's own models on each part of its rows, pays for them in the ledger, and returns them.
+        """Trains the private models of organisation k and returns them: for each disjoint part of its rows (one part,
+        unless the configuration asks for several), one model for each feature group. Each release is entered in the
+        ledger, which counts the ε that an organisation spends.
 
         Args:
-            priors: coefficients (one vector for each feature group) towards which the models are drawn; None: 0.
+            priors: for each feature group, the coefficients towards which the penalty draws its model; None:
+            towards 0.
         """
         from p2p_sim.stacking import train_groups
 

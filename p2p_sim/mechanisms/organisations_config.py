@@ -32,7 +32,12 @@ def _check_budget(epsilon: object) -> object:
 
 
 def _check_norms(norms: object) -> object:
-    """Returns a norm, or a tuple of norms, in 1e-9 to 1e9; raises ValueError for anything else."""
+    """The given bound on the norm of a row's features, at which rows are clipped; or a tuple of such bounds, one for
+    each feature group. Each must lie between 1e-9 and 1e9.
+
+    Raises:
+        ValueError: it is anything else.
+    """
     several = tuple(norms) if isinstance(norms, list | tuple) else (norms,)
     if several and all(isinstance(norm, int | float) and 1e-9 <= norm <= 1e9 for norm in several):
         return several if isinstance(norms, list | tuple) else norms
@@ -141,7 +146,12 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @abstractmethod
     def roles(self, organisations: int) -> ModelRoles:
-        """Which of the `organisations` (their number) send models, and which learn from them."""
+        """The numbers of the organisations that send models and of those that learn from others' models; an
+        organisation may do both.
+
+        Args:
+            organisations: how many organisations there are.
+        """
 
     def deployed(self, setup: Setup) -> "Organisations":
         """The mechanism for organisations of the sizes in `setup`, in their order; δ does not matter."""
@@ -173,12 +183,16 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @property
     def named(self) -> dict[str, int | None]:
-        """For each key that names organisations: the largest number given under it; None: the key is absent."""
+        """For each key of the configuration that names organisations by number, such as "target" (the only one that
+        learns), the largest number given; None: the key is absent. It serves to check that such organisations exist.
+        """
         return {"target": self.target}
 
     @property
     def own_keys(self) -> dict[str, Any]:
-        """Fields of `OrganisationsPlan` that only this kind of configuration sets."""
+        """Values that only this kind of configuration sets in the plan of how organisations train and combine models,
+        by the plan's field: "parts" in stacking, "source_weights" and "pull" in transfer. By default there are none.
+        """
         return {}
 
 

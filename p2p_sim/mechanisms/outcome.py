@@ -40,7 +40,12 @@ class LabelRelease:
 
     @staticmethod
     def of(payload: NDArray[np.generic], kind: PayloadKind = "hard") -> "LabelRelease":
-        """A release with one label for each user 0..n-1, from payloads (n, ...)."""
+        """A release with one label for each of n users, numbered from 0.
+
+        Args:
+            payload: (n, ...) the labels. kind: what a label is: "hard" (a class), "bits" (K packed bits), "soft" (K
+            class probabilities), "signed" (K weights, perhaps below 0), or "values" (a number).
+        """
         return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
 
     def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":
@@ -70,10 +75,11 @@ class Tally:
 
     @staticmethod
     def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
-        """How often each class occurs at each point.
+        """The counts (P, K) of labels of each of K classes at each of P points, the only values that features can take.
+        They are all that a learner needs of hard labels, and need less memory than the labels of very many users.
 
         Args:
-            point: (m,) index of each user's point, 0 to P-1. labels: (m,) her class. shape: (P, K), of the counts.
+            point: (m,) index of each user's point, 0 to P-1. labels: (m,) her class. shape: (P, K).
         """
         cell = point.astype(np.int64)
         cell *= shape[1]
@@ -114,7 +120,9 @@ class DensityRelease:
 
     @staticmethod
     def moved(features: NDArray[np.floating], origin: float) -> Floats:
-        """The features (n, d) less `origin`; infinite or missing numbers are replaced by finite ones."""
+        """The features (n, d) less `origin`, so that a grid of cells of which one begins at `origin` begins at 0
+        instead. NaN becomes 0, and an infinite number the largest finite one.
+        """
         with np.errstate(over="ignore"):
             return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))
 

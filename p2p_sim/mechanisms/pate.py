@@ -103,11 +103,12 @@ class PateConfig(Mechanism):
     def votes(
         self, labels: NDArray[np.uint8], inputs: Floats, queried: NDArray[np.integer], rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Trains the teachers and returns their numbers of votes (Q, K) for each queried user and class.
+        """Divides the users at random among the teachers, trains each teacher on the labels of her users, and returns
+        how many teachers predict each of K classes for each queried user, (Q, K).
 
         Args:
-            labels: (n,) true labels. inputs: (n, d) public inputs of each user. queried: (Q,) users to be labelled.
-            rng: deals users to teachers.
+            labels: (n,) true labels. inputs: (n, d) public inputs of each user: scaled features, perhaps with her
+            cluster in one-hot form. queried: (Q,) numbers of the users to be labelled. rng: divides the users.
         """
         votes = np.zeros((len(queried), self.setup.num_classes), dtype=np.int64)
         for shard in np.array_split(rng.permutation(labels.size), self.teachers):
@@ -115,10 +116,12 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class (Q,) released for each query; -1 if the threshold test fails, or the allowed answers are used up.
+        """The class that is released for each of Q queried users, (Q,); -1: none. A query is answered if the votes for
+        its most frequent class, with noise, are above a set share of the teachers; the class is then the one with most
+        votes, with new noise. After a fixed number of answers no further query is answered.
 
         Args:
-            votes: (Q, K) number of the teachers' votes for each class. rng: draws the noise.
+            votes: (Q, K) how many teachers predict each class. rng: draws the noise.
         """
         model = self.accountant(self.setup, 1)
         tests = model.test_noise * rng.standard_normal(len(votes))

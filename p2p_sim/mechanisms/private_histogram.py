@@ -90,10 +90,15 @@ class PrivateHistogramConfig(Mechanism):
             )
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with `labelled` fixed, the number of users whose labels are used (rule "semi_supervised").
+        """This configuration with the number of users whose labels are used filled in, if it was absent: 400, or half
+        of the users if there are fewer than 800. It matters for the rule "semi_supervised" alone, which learns a
+        density from the features of all other users.
+
+        Args:
+            setup: what is known of the users, with their number.
 
         Raises:
-            InputError: fewer than two users remain without a label.
+            InputError: under that rule, fewer than two users remain without a label.
         """
         users = int(setup.sizes.sum())
         labelled = self.labelled or min(400, users // 2)
@@ -105,7 +110,9 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def asked_users(self) -> int:
-        """Number of users who are asked for their labels (rule "semi_supervised")."""
+        """The number of users who give their label as well as their features. It is for the rule "semi_supervised", in
+        which all other users give their features alone. `calibrated` must have fixed it.
+        """
         return cast(int, self.labelled)  # `calibrated` has set it
 
     @property
@@ -146,9 +153,13 @@ class PrivateHistogramConfig(Mechanism):
         )
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """An unfitted rule of noisy cells; `seed` decides its noise.
+        """A new classifier, not yet fitted, that predicts by noisy counts or votes of labels in cells of feature space:
+        in cubes of [0, 1]^d (rule "pcl"), in the cells of a packing (rule "pcl2"), or in cells of all of R^d (rule
+        "pcl2b"). It learns from d features that are scaled by public constants, and its cells depend on these and on
+        the numbers of rows and features alone.
 
-        Its parameters depend only on public constants and on the numbers of rows and features.
+        Args:
+            seed: of its noise.
         """
         from p2p_sim.histograms import PCL, PCL2, PCL2b
 
@@ -160,7 +171,10 @@ class PrivateHistogramConfig(Mechanism):
         return PCL2b(epsilon / 2.0, self.setup.delta / 2.0, self.side, seed, centred=centred)
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
-        """Features (n, d) shifted and scaled by the public constants; for pcl and pcl2 clipped to [0, 1]^d."""
+        """The features (n, d), moved and scaled so that the public constants `low` and `high` become 0 and 1. For the
+        rules "pcl" and "pcl2", which work on [0, 1]^d, values outside are moved to the boundary; else only values
+        beyond 1e150 are cut.
+        """
         with np.errstate(over="ignore"):  # infinity is clipped: an error would reveal something
             points = (features.astype(np.float64) - self.low) / (self.high - self.low)
         farthest = (0.0, 1.0) if self.rule in ("pcl", "pcl2") else (-FARTHEST, FARTHEST)
@@ -257,5 +271,12 @@ class PrivateDensityConfig(Mechanism):
         return DensityRelease(model.coordinates_.reshape(-1, dimensions), model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
-        """Accountant of the whole release, the same for every cluster."""
+        """The accountant of the released counts or density, with all cells together, for one user's whole row. It knows
+        one statement: ε of the configuration at the scenario's δ, and therefore at every larger δ; below, ε is
+        infinite.
+
+        Args:
+            setup: of the scenario; its δ and the number of users matter. size: not used, as the bound is the same
+            for every cluster.
+        """
         return StatedCounts(counts_epsilon(self.target_epsilon, setup.delta, num_rows=int(setup.sizes.sum())))

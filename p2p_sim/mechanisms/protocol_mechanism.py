@@ -93,11 +93,21 @@ class ProtocolMechanism(Deployment):
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
-        """Accountant of the learner in a cluster of `size` users, if what the protocol declares is true."""
+        """The accountant of the learner in a cluster of `size` users for a protocol that makes a claim about itself:
+        that the law of what the learner sees does not change if noisy labels are permuted, or with which probability a
+        submission is a 1 given the share of ones among noisy labels. The bound holds only if the claim is true, and if
+        nothing fails and everybody follows the protocol.
+        """
         return DeclaredProtocol(size, self.randomizer.flip_prob, self.randomizer.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the declared bound that fails; None if all hold or nothing is declared."""
+        """The first condition that a situation violates, among those of the learner's bound that rests on the
+        protocol's claim about itself; None if all hold, or if the protocol claims nothing, so that only ε₀ is stated,
+        which always holds.
+
+        Args:
+            situation: network faults, users who break the protocol, number of classes and rounds, and who observes.
+        """
         return first_failure(self.declared(2).requires, situation) if self.declares else None
 
     def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
@@ -118,7 +128,15 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a run: ε₀ for every observer; for the learner the declared bound, if it holds."""
+        """The privacy figures of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
+        users by results column. Against coalitions, eavesdroppers and a learner who sees times it is ε₀, the ε of a
+        noisy label. Against the learner it is the smaller ε that follows from the protocol's claim about itself, if its
+        conditions hold; else ε₀.
+
+        Args:
+            outcome: the result of the run, which does not matter here. cluster_sizes: (C,) users of each cluster.
+            situation: network faults, users who break the protocol, and who observes. delta: δ.
+        """
         sizes, where = np.unique(cluster_sizes, return_inverse=True)
         holds = self.applies(situation) is None
         bounds = self.privacy(sizes, delta) if holds else [self.noise_alone("learner", delta)] * len(sizes)
@@ -203,7 +221,11 @@ class GossipAveraging(Protocol):
         return None
 
     def average(self, me: Me) -> float:
-        """The user's current average; at first it is her noisy label."""
+        """The current average of one user; at first it is her noisy label, 0 or 1.
+
+        Args:
+            me: the user, with her number and noisy label.
+        """
         return self.averages.get(me.number, float(me.noisy_label))
 
 

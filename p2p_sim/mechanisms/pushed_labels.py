@@ -61,7 +61,13 @@ class PushedWalk(Protocol):
         return None
 
     def _push(self, me: Me, label: int, remaining: int) -> None:
-        """Sends a label to a random peer, for `remaining` further steps; submits it if the user has no peer."""
+        """Sends a label to a random user whom this user may ask, or submits it to the learner if there is none. The
+        message carries one number: the label times the number of steps of a walk, plus `remaining`.
+
+        Args:
+            me: the user who holds the label now. label: a noisy label, her own or another user's. remaining: how
+            many further steps the receiver has to let it make; 0: the receiver submits it.
+        """
         if (peer := me.random_peer()) is None:
             me.submit(label)
         else:
@@ -74,9 +80,18 @@ class PushedLabels(ProtocolMechanism):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a run.
+        """The privacy figures of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
+        users by results column. If every user may ask everybody in her cluster and nothing fails, the learner's ε is
+        that of labels in random order.
 
-        On an incomplete overlay without faults the learner's ε grows with the distance of walk ends from uniform.
+        If users may ask only their neighbours in a graph, and nothing else fails, walks end at some users more often
+        than at others; the learner's ε then grows with the distance (total variation) of their ends from uniform,
+        summed over the cluster's users. If it is too large, or if anything else fails, only ε₀ of a noisy label is
+        stated.
+
+        Args:
+            outcome: the result of the run, with the graph. cluster_sizes: (C,) users of each cluster. situation:
+            network faults, users who break the protocol, and who observes. delta: δ.
         """
         accounted = super().account(outcome, cluster_sizes, situation, delta)
         if situation.faults != ("network.overlay",) or self.applies(replace(situation, faults=())) is not None:

@@ -82,9 +82,12 @@ class RandomizedResponse(Message):
         return MajorityExchange(size, self.flip_prob, sampling_rate, peers)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """Accountant of the learner for a realised network: `submissions` labels fetched from `sources` users.
+        """Accountant of the learner if exactly `submissions` labels reached her, each fetched from a uniform one of
+        `sources` users.
 
-        For tiny clusters δ is enumerated with as many submissions as sources; fewer submissions reveal less.
+        If there are at most as many submissions as sources and the cluster is tiny, the accountant is the one for as
+        many submissions as sources. Its δ is computed exactly, by enumerating all class counts, and fewer submissions
+        reveal less.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -106,9 +109,11 @@ class RandomizedResponse(Message):
         return (self.num_classes - 1).bit_length()
 
     def attained(self, delta: float) -> float:
-        """An ε below which none is valid at δ for one message whose sender is known: ln((1-α-δ)(K-1)/α), or 0.
+        """A lower bound of ε at δ for one message whose sender is known: ln((1-α-δ)(K-1)/α), rounded down, or 0 if that
+        is larger.
 
-        α is the flip probability.
+        The message is not (ε, δ)-private for any ε below the result. α is the flip probability, K the number of
+        classes; the result is infinite at α = 0.
         """
         alpha, others = self.flip_prob, self.num_classes - 1
         numerator = (1.0 - alpha - delta) * others

@@ -63,7 +63,14 @@ class Cluster:
 
 
 def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
-    """The rows and columns of one cluster in a shard's sparse table (m, m); users fetch only within their cluster."""
+    """The rows and columns of one cluster's users in a sparse (m, m) table of m users: a square table.
+
+    A row belongs to a user who fetches a label, a column to a user from whom she may have fetched it; an entry is a
+    probability. Nothing is lost, since users fetch only within their cluster.
+
+    Args:
+        part: the cluster's users, as a range of indices.
+    """
     if part == slice(0, table.shape[0]):
         return table
     start = table.indptr[part.start : part.stop + 1]
@@ -147,10 +154,17 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
 
 
 def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
-    """Accountant of users whose peers a fetch table describes, for flipped labels with probability `alpha`.
+    """Accountant of a cluster's users if it is known with what probability each user's submitted label came from each
+    peer.
+
+    Labels have two classes and are flipped with probability `alpha`. The accountant is for the network as it turned
+    out.
 
     Args:
-        members: whether the observer is the coalition; else the learner. Colluding users see every label they fetch.
+        cluster: holds the table of these probabilities, and who submitted. noise: the randomizer that flips the
+        labels; it is used only where nothing but the noise is known to protect a label. members: whether the
+        observer is the coalition of the learner and the colluding users, who see every label that they fetch; else
+        she is the learner alone.
     """
     others = ~cluster.member if members else np.ones_like(cluster.member)
     weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
@@ -164,10 +178,13 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
 
 @lru_cache(maxsize=65_536)
 def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Accountant:
-    """Accountant against the learner if each submission has a given user as its source with probability <= `cap`.
+    """Accountant against the learner if each of `submissions` labels has any given user as its source with probability
+    <= `cap`.
 
     Args:
-        exposed: number of users whose noisy label the learner knows.
+        exposed: number of users whose noisy label the learner knows. A submission comes from one of these users,
+        who hide nobody, with probability at most exposed · cap. flip_prob: α, with which each label of two classes
+        is flipped.
     """
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, exposed * cap))
 

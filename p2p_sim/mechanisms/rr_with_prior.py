@@ -197,7 +197,10 @@ class EitherStage(LocalAccountant):
     """Accountant of a message of either stage; of the second stage's randomizers, one per prior, only ε₀ is known."""
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bracket of δ(ε) from 0 to that of binary randomised response with ε₀, the largest for a pure ε₀."""
+        """Bracket of δ(ε) of one message: from 0 to the δ(ε) of binary randomised response with the same ε₀.
+
+        ε₀ is the ε at δ = 0 of the message in either of the two stages. No mechanism with this ε₀ has a larger δ(ε).
+        """
         return Bracket(0.0, pure_delta(self.local_epsilon, epsilon))
 
 
@@ -244,9 +247,15 @@ class RRWithPriorConfig(LocalChannel):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Runs one or two stages and returns noisy labels; in two stages with the candidates of each label.
+        """Runs the mechanism on the users and returns their noisy labels.
 
-        The first stage runs on all shards even if `part` asks for some, since priors come from all shards.
+        In two stages the outcome also marks, for each label, the classes among which it was drawn. The first stage then
+        runs on all users even if `part` asks for some, since the priors of the second stage come from all its labels.
+
+        Args:
+            opened: the network and random streams of this replicate. record: has no effect here; other mechanisms
+            keep a transcript. part: (start, stop), indices of the shards (runs of whole clusters) whose users'
+            labels are returned; None: all.
         """
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
@@ -269,9 +278,14 @@ class RRWithPriorConfig(LocalChannel):
         return Outcome(LabelRelease(user, noisy[user], "hard", among[user]))
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """Public probabilities of each released label given the true label, a matrix for each set of candidates.
+        """Public probabilities of each released label given the true label; None if they would have more than 2^24
+        entries.
 
-        None if the matrices would have more than 2^24 entries.
+        In two stages there is a matrix (K, K) for each different set of classes among which labels were drawn, K being
+        the number of classes. Entry [y, z] is the probability that the true label y is released as z.
+
+        Args:
+            outcome: the released labels; in two stages with the set of classes of each label.
         """
         candidates = outcome.labels.candidates
         if candidates is None:
@@ -284,9 +298,13 @@ class RRWithPriorConfig(LocalChannel):
         return NoiseLaw(np.stack([noise.transition_among(labels) for labels in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
-        """The class shares, near any point, of the first half's noisy labels (m,) at features (m, d).
+        """The prior of the second stage at any point: the share of each class among the nearest noisy labels of the
+        first stage.
 
-        If the first half is empty, they are the common prior everywhere.
+        If no user is in the first stage, the prior is the common one at every point.
+
+        Args:
+            features: (m, d), of the m users of the first stage. noisy: (m,) their noisy labels.
         """
         k = self.setup.num_classes
         if not len(noisy):

@@ -75,7 +75,10 @@ class Availability:
         return Availability(indptr, self.begin[period], self.end[period])
 
     def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
-        """Index of each user's first period that ends after her time; without one, of the next user's first period."""
+        """Index, in `begin` and `end`, of the first online period of each user that ends after her time.
+
+        Without such a period it is the index after the user's last period, where the next user's periods start.
+        """
         # a binary search for all users at once
         low, high = self.indptr[users], self.indptr[users + 1]
         while (low < high).any():
@@ -86,7 +89,13 @@ class Availability:
         return low
 
     def _at(self, values: Floats, users: Users, period: NDArray[np.int64]) -> Floats:
-        """The entry of `values` (`begin`, say) for one period of each user; inf if the period is not hers."""
+        """The entry of `values`, such as the periods' begins, at the given period of each user; infinite if the period
+        is not hers.
+
+        Args:
+            values: (P,) one number for each online period of all users. users: numbers of users. period: index of a
+            period for each of these users; the index after a user's last period means that she has no such period.
+        """
         out = np.full(period.shape, np.inf)
         exists = period < self.indptr[users + 1]
         out[exists] = values[period[exists]]
@@ -199,9 +208,16 @@ class OnOff(_Membership):
         return Availability.of(user, begin, end, shard.size)
 
     def _changes(self, begins_on: Bools, rng: np.random.Generator, horizon_s: float) -> Floats:
-        """The times (m, R), seconds, at which each user goes online or offline, from 0 until beyond the horizon.
+        """The times, seconds, at which each user goes online or offline: (m, R), ascending in each of the m rows.
 
-        Every round draws a period for each user, needed or not, so that a user's draws do not depend on other users'.
+        The first time is 0, the last one lies beyond the horizon for every user, who may therefore have more times than
+        she needs: a period is drawn for all users at once, so that a user's draws do not depend on other users' needs.
+
+        Args:
+            begins_on: (m,) whether each user is online at time 0. horizon_s: until when times are needed, seconds.
+
+        Raises:
+            InputError: there would be too many periods.
         """
         size, cycle = begins_on.size, self.mean_on_s + self.mean_off_s
         most = min(MOST_OF_USER, MOST_OF_SHARD // size)

@@ -71,7 +71,14 @@ class Engine:
         self._advancing = False
 
     def post(self, kind: int, users: Users, times: Times) -> None:
-        """Queue messages of a kind for users (m,) at times (m,), seconds, not earlier than the message in delivery."""
+        """Queue a message for each of the users (m,), to be delivered at the times (m,), seconds.
+
+        Times must not lie before that of the message in delivery.
+
+        Args:
+            kind: a number that the handler chose for one kind of message, such as a request or a reply; it is
+            passed back to the handler at delivery.
+        """
         if users.size == 0:
             return
         if not self._advancing:
@@ -100,6 +107,10 @@ class Engine:
         """Deliver messages until none is queued and every actor is done.
 
         An engine runs once: it drops its handler at the end.
+
+        Args:
+            actors: SimPy processes that run beside the messages and may post messages: functions of the SimPy
+            environment.
         """
         for actor in actors:
             self._environment.process(actor(self._environment))
@@ -109,7 +120,10 @@ class Engine:
             self._handler = _closed
 
     def _advance(self) -> Generator[simpy.Event, None, None]:
-        """The process that moves the clock from window to window and delivers their messages, until none is queued."""
+        """The SimPy process that moves the clock on and delivers the messages, until none is queued.
+
+        The clock moves by a *window* at a time: a span of time that holds some thousands of messages.
+        """
         while self._ring[SLOTS]:
             self._refill()
             for index in range(SLOTS):
@@ -122,7 +136,14 @@ class Engine:
         self._width, self._advancing = 0.0, False
 
     def _deliver(self, index: int) -> None:
-        """Deliver the messages of one window, and new messages within it, round by round."""
+        """Deliver all messages of one window: a span of time whose messages are handled together.
+
+        First the queued messages are handled, then those that their handling posted within the window, and so on, until
+        the window has no message.
+
+        Args:
+            index: of the window.
+        """
         while self._ring[index]:
             batches, self._ring[index] = self._ring[index], defaultdict(list)
             for kind in sorted(batches):
@@ -135,7 +156,11 @@ class Engine:
                     self._handler(kind, users[part], times[part])
 
     def _refill(self) -> None:
-        """Choose the windows' width from the number of waiting messages, and sort these messages into the windows."""
+        """Sort the waiting messages into windows, up to 64 equal spans of time, which are handled one after another.
+
+        The width of the windows is chosen so that each holds about the wanted number of messages. Messages after the
+        last window go on waiting.
+        """
         waiting, self._ring[SLOTS] = self._ring[SLOTS], defaultdict(list)
         times = np.concatenate([t for batch in waiting.values() for _, t in batch])
         windows = min(max(times.size // self._target, 1), SLOTS)

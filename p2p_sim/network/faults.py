@@ -55,7 +55,12 @@ class InTransit:
         return self.draw(purpose).at(self.user)
 
     def travel_s(self, purpose: str) -> Floats:
-        """A travel time of each message, (m,), seconds, from the network's law with random numbers for a purpose."""
+        """A travel time of each message, (m,), seconds, drawn from the network's law of latency.
+
+        Args:
+            purpose: a name, such as "latency", that selects the random numbers; the same name gives the same times
+            again.
+        """
         return self.law.quantile(self.uniform(purpose))
 
     def only(self, rows: Bools | slice | None) -> "InTransit":
@@ -109,9 +114,10 @@ class NetworkFault(Config):
         return np.zeros(messages.user.size)
 
     def duplicated(self, messages: InTransit) -> Bools:
-        """Which messages are delivered twice, (m,); in a walk, only the message of the first step may be.
+        """Which messages are delivered twice, (m,).
 
-        The copy has a travel time of its own. `messages.copy` is the number of the copy.
+        Of a request that walks from user to user over several messages, only the first message can be delivered twice.
+        The copy has a travel time of its own. `messages.copy` is the number that the copy gets: an odd number.
         """
         return np.zeros(messages.user.size, dtype=np.bool_)
 

@@ -188,19 +188,30 @@ class NetworkConfig(Extended):
 
     @property
     def batch_time_s(self) -> float | None:
-        """When all users submit at once, seconds; None: each submits as soon as she has her label."""
+        """The time, seconds, at which all users submit at once: `deadline_s` if `batch_submission` is set.
+
+        None: each user submits as soon as she has her label.
+        """
         return self.deadline_s if self.batch_submission else None
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The keys that count as faults: all that differ from their defaults and are not in `HARMLESS`. Without faults
-        everybody gets the label of a uniform member of her cluster, and every submission arrives."""
+        """The keys that count as faults: all with another value than the default, except those that change only when or
+        how often a message arrives (`HARMLESS`).
+
+        Without faults everybody gets the label of a uniform member of her cluster, and every submission arrives.
+        """
         keys = differing("network", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys if key not in HARMLESS))
 
     @property
     def uncalibrated(self) -> set[str]:
-        """The keys that count as faults under which noise that is calibrated to a target ε may not meet it."""
+        """The keys that count as faults and with which noise that was calibrated to a target ε may be too weak for it.
+
+        Calibration assumes that every submission is the label of a uniform member of the cluster. So faults by which
+        some submissions just do not arrive are not among the keys; users who submit their own label if a fetch fails,
+        or who cannot ask every member, are.
+        """
         own_label = {"network.on_timeout.fallback"} if self.on_timeout.fallback == "own_label" else set()
         return set(self.faults) - CALIBRATED | own_label
 
@@ -217,7 +228,12 @@ class NetworkConfig(Extended):
 
     @property
     def by_shard(self) -> bool:
-        """Whether a shard can be simulated alone and its privacy depends on nothing but counts of its clusters."""
+        """Whether a shard, a run of whole clusters, can be simulated without the others, and its privacy depends only
+        on counts in its clusters, such as numbers of users and submissions.
+
+        This holds if clusters do not share the learner's link, everybody is always online, and everybody may ask all of
+        her cluster.
+        """
         return (
             self.learner_bandwidth_bps is None
             and self.availability == ALWAYS

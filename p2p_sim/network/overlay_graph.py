@@ -91,7 +91,11 @@ class Overlay:
         return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
 
     def shard(self, start: int, stop: int) -> "Overlay":
-        """The overlay of users start..stop-1, who must be whole clusters, numbered from 0, without `dropped_edges`."""
+        """The overlay of the users `start` to `stop - 1` alone, renumbered from 0.
+
+        These users must be whole clusters. The count of dropped edges (edges of a file that were not used) is not
+        carried over: it is 0.
+        """
         begin, end = self.indptr[start], self.indptr[stop]
         position = None if self.position is None else self.position[start:stop]
         indices = self.indices[begin:end] - np.int32(start) if start else self.indices[begin:end]
@@ -104,7 +108,15 @@ def cluster_of(cluster_offsets: Offsets) -> NDArray[np.int64]:
 
 
 def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dropped_edges: int = 0) -> Overlay:
-    """The overlay with the given distinct edges (m, 2) between different users of one cluster."""
+    """The overlay with the given edges: pairs (m, 2) of users who may ask each other.
+
+    The edges must be distinct, each between two different users of one cluster; this is not checked.
+
+    Args:
+        num_users: n. position: (n, 2) of the users in the unit square; None: users have no positions.
+        dropped_edges: how many edges of a file were left out, as they join two clusters or touch rows that are no
+        users; it is kept for reports.
+    """
     from scipy.sparse import coo_array
 
     ends = (pairs[:, 0].astype(np.int32), pairs[:, 1].astype(np.int32))
@@ -141,10 +153,17 @@ class FileOverlay(Config):
     looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def build(self, source: OverlayInput) -> Overlay:
-        """Read the overlay of one replicate.
+        """Reads a file's edges and returns the overlay among the users of one replicate.
+
+        Edges that join two clusters, or touch rows that are no users of this replicate, are dropped and counted.
+
+        Args:
+            source: the replicate's users: their clusters, the row of each user in the data, and where files are
+            looked for.
 
         Raises:
-            InputError: for a missing or malformed file, an unknown user, or when no edge lies within a cluster.
+            InputError: the file is missing or malformed or has an unknown user, or no edge joins two users of one
+            cluster.
         """
         num_users = int(source.cluster_offsets[-1])
         source_rows = source.source_rows or num_users

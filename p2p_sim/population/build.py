@@ -75,10 +75,14 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
 
 
 def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
-    """Raise InputError unless the arrays of a law fit each other, and its probabilities sum to 1.
+    """Raise InputError unless `law` is a well-formed law of features and labels on finitely many points.
+
+    It must be a `FiniteLaw` of P points with finite features (P, d), probability of each point (P,), class
+    probabilities at each point (P, K) and cluster of each point (P,). Probabilities must not be negative and must sum
+    to 1, up to 1e-6.
 
     Args:
-        method: the beginning of the message. columns: number of features. classes: number of classes.
+        method: the beginning of the message. columns: d, number of features. classes: K, number of classes.
     """
     require(method, isinstance(law, FiniteLaw), f"must be a FiniteLaw, not {type(law).__name__}")
     points = len(law.mass)
@@ -132,10 +136,10 @@ def build_population(
     """Draws the users of one replicate, groups them into clusters and stores them cluster by cluster.
 
     Args:
-        source: draws the users. clusters: groups them.
-        places: directories in which data files are looked for, first match wins.
-        streams: the replicate's random streams.
-        groups: names of the groupings by which errors are reported, such as a column of the data.
+        source: draws the users. clusters: groups them. places: directories in which data files are looked for; the
+        first that has the file is used. streams: the replicate's random streams. groups: by what errors are broken
+        down in reports: the label's class, the size of the cluster, or the name of a column of the data. Each name
+        but the class gives a grouping of the rows on which errors are measured.
     """
     sample = source.sample(places, streams)
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
@@ -175,9 +179,13 @@ def build_population(
 
 
 def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
-    """The cluster (m,) of each point of the law or, if there is no law, of each holdout row; -1: no user is in it.
+    """The cluster (m,) of each of the m rows on which errors are measured; -1: a cluster without users.
 
-    own: whether the clusters are the source's; else a point or row belongs to the cluster with the nearest mean.
+    The rows are the points of the known law of the features or, if the population has no such law, the held-out rows.
+
+    Args:
+        own: whether users are in the clusters that the source of the data gave, which the rows then keep, if they
+        have any. Else a row belongs to the cluster whose users' mean features are nearest.
     """
     law, held = people.law, people.holdout
     if law is not None and own and people.point is not None:
@@ -192,7 +200,13 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The users that `build_population` draws from this source, but with labels generated when they are asked for.
+    """The same users that `build_population` draws from this source, with labels that are not stored.
+
+    The labels of any run of users are drawn again each time they are asked for, with the same result, which saves
+    memory.
+
+    Args:
+        clusters: users stay in the source's clusters. streams: the replicate's random streams.
 
     Raises:
         InputError: a cluster has fewer users than `clusters.min_size`.

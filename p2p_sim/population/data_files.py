@@ -30,7 +30,10 @@ FRAME = "frame-"
 
 
 def frames() -> Path:
-    """The directory for files of data frames that became populations, with a subdirectory for each process of the user.
+    """The directory for the files in which data frames are kept that a Python program made into populations.
+
+    It lies in the system's temporary directory and is created if absent. Each process of this user has a subdirectory
+    there.
 
     Raises:
         InputError: the directory belongs to another user.

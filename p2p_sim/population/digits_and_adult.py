@@ -106,9 +106,12 @@ class RandomSplit(Extended, Source):
         return order[held:][: self.users], order[:held]
 
     def split(self, rows: Examples, num_classes: int, streams: Streams) -> Sample:
-        """Splits rows at random, by the replicate's `streams`, into users and a holdout.
+        """Splits the rows of a data set at random into users and a holdout, on which errors are measured.
 
-        num_classes: K. The holdout's rows lose their indices in the source.
+        The users keep the index of their row in the data set; the held-out rows do not.
+
+        Args:
+            rows: all labelled rows. num_classes: K. streams: the replicate's random streams.
         """
         learned, held = self.held_out(len(rows.labels), streams)
         holdout = replace(rows.take(held), row=None, source_rows=None)
@@ -171,7 +174,13 @@ class AdultConfig(OfficialSplit):
         return Sample(self._choose(train, streams), 2, holdout)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """The groups of the test rows by a category column, such as "sex"; files are looked for in `places`."""
+        """The groups of the test rows by a column of categories, such as "sex": a group for each text in the column.
+
+        The result names the groups and says in which one each test row is.
+
+        Args:
+            column: name of the column. places: directories in which the files are looked for. streams: not used.
+        """
         test = _read_adult(self.files(places)[1])
         return by_column(column, test[ADULT_CATEGORIES[column]].astype("str").tolist())
 

@@ -117,7 +117,11 @@ class LinearConfig(Source):
 
     @property
     def points(self) -> Floats:
-        """Features (4 · num_clusters, 2) of the law's points, four in each cluster, cluster by cluster."""
+        """Features (4 · num_clusters, 2) of the points on which the law of the features lives, cluster by cluster.
+
+        Each cluster has four points (u ± b, ±1), where u is the centre of the cluster and b depends on the key `spread`
+        alone.
+        """
         count = self.num_clusters
         centre = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
         r, v = (np.tile(side, count) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
@@ -130,7 +134,12 @@ class LinearConfig(Source):
         return np.asarray(0.5 + SLOPE * points[:, 0] + self.spread / math.sqrt(2.0) * points[:, 1])
 
     def law(self) -> FiniteLaw:
-        """The law of features and labels, points ordered by cluster; a cluster's mass is its share of the users."""
+        """The joint law of features and labels: four points in each cluster, and the probability of each label value at
+        each point.
+
+        Points are ordered by cluster. The four points of a cluster are equally likely, and together have the cluster's
+        share of the users as their probability.
+        """
         import scipy
 
         mass = np.repeat(np.bincount(self._clusters) / self.users, 4) / 4.0
@@ -144,7 +153,12 @@ class LinearConfig(Source):
         return np.arange(self.users, dtype=np.int64) * self.num_clusters // self.users
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, with the law in place of a holdout."""
+        """Draws the users of one replicate; errors are measured exactly under the known law, so that no rows are held
+        out.
+
+        Args:
+            places: not used. streams: the replicate's random streams.
+        """
         rng, cluster = streams.generator("population"), self._clusters
         point = (4 * cluster + rng.integers(0, 4, self.users)).astype(np.int32)
         labels = rng.binomial(self.grid - 1, self.mean[point]).astype(np.uint8)
@@ -232,7 +246,12 @@ class UnitCubeConfig(Extended, Source):
         return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
 
     def law(self) -> FiniteLaw:
-        """The law of features and labels: equally likely points, clustered by cubes or all in one cluster."""
+        """The joint law of features and labels: the equally likely points of a grid of [0, 1]^d, and p(y|x) at each
+        point.
+
+        If the key `cells` is set, points in the same one of the cubes that divide [0, 1]^d are a cluster; else all
+        points are in one cluster.
+        """
         curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": StepLaw()}
         points = box_centres(np.linspace(0.0, 1.0, self.grid + 1), self.dimensions)
         positive = ProductLaw(curves[self.curve], self.dimensions, self.amplitude).positive(points)
@@ -245,7 +264,12 @@ class UnitCubeConfig(Extended, Source):
         )
 
     def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Index (m,) of the cube of side n^(-1/(2d)) that contains each point (m, d); the last axis varies fastest."""
+        """Index (m,) of the cube in which each of the points (m, d) of [0, 1]^d lies; the index of the last axis varies
+        fastest.
+
+        The cubes have the side n^(-1/(2d)) for n users, so that there are about √n of them; the last ones on an axis
+        may reach beyond 1.
+        """
         side = float(self.users ** (-0.5 / self.dimensions))
         per_axis = math.ceil(1.0 / side - 1e-9)
         cell = np.minimum(np.floor(points / side), per_axis - 1).astype(np.int64)

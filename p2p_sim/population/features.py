@@ -85,9 +85,15 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
 
 
 def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> Floats:
-    """The numbers (m,) or (m, k) of a column in the used rows; NaN: missing. An InputError if a text is no number.
+    """The numbers of a column in the m rows that are used; NaN: missing. (m,), or (m, k) where each cell holds k
+    numbers.
 
-    values: the column's cells in the used rows. used_rows: (m,) indices of these rows in the file, for messages.
+    Args:
+        table: the file, for messages. name: of the column. values: the column's cells in the used rows. used_rows:
+        (m,) indices of these rows in the file, for messages.
+
+    Raises:
+        InputError: a cell is a text that is no number.
     """
     if not is_text(values):
         return values.astype(np.float64)
@@ -100,10 +106,14 @@ def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> 
 
 
 def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
-    """Advice for a column of numbers with some words in it: the key and value that would help to read the column.
+    """Advice in words for a column in which some cells are no numbers although numbers are wanted: which key of
+    `[population]` to set.
+
+    It proposes a decimal sign or separator of thousands with which all cells are numbers; else to read up to 3 rarer
+    texts as missing values; else to make a 0/1 feature of each value, or to leave the column out.
 
     Args:
-        name: of the column. texts: all cells. words: the cells that are no numbers.
+        name: of the column. texts: all its cells; None: missing. words: those of the texts that are no numbers.
     """
     import pandas as pd
 
@@ -224,7 +234,14 @@ def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
 
 
 def _pipeline(treatment: Treatment, values: Values) -> Any:
-    """scikit-learn's transformers for the values of columns with one treatment; None if the columns stay unchanged."""
+    """scikit-learn's transformers, one after another, that turn columns into features; None if the columns stay
+    unchanged.
+
+    Depending on the treatment, missing values are filled in, numbers standardised, or texts made one-hot.
+
+    Args:
+        treatment: that all these columns share. values: (m, k) the columns side by side.
+    """
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import OneHotEncoder, StandardScaler
@@ -242,9 +259,13 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
 
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
-    """Standard deviation of each feature that is not constant, by name; one-hot columns count as 1/2.
+    """Standard deviation of each feature by name, without constant ones; it shows whether features differ in scale.
 
-    columns: that become features. rows: indices of the rows from which the deviations are computed.
+    A column of texts that becomes 0/1 features counts as one feature with the standard deviation 1/2.
+
+    Args:
+        columns: those that become features. rows: indices of the rows from which replacements of missing values and
+        means and deviations for standardising are computed; the result is over all rows.
     """
     scales: dict[str, float] = {}
     for column in columns:

@@ -63,9 +63,11 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which a user's features or label may depend on other users' rows; None if there is no such key.
+        """The configuration key with which a user's features or label may depend on other users' rows; None: there is
+        no dependence.
 
-        Principal components of public images depend on no user.
+        The key that asks for principal components counts only if these are computed from the users' images, and not
+        from public images, which belong to no user.
         """
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
@@ -76,7 +78,10 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def reader(self) -> Reader:
-        """The function that reads images and class numbers from the paths that `files` returns."""
+        """The function that reads the image files: it takes the paths that `files` returns.
+
+        It returns the pixels and the class numbers of the training and of the test images.
+        """
         return read_idx_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:

@@ -178,9 +178,12 @@ class Source(Config):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key by which a user's features or label may depend on other users' rows; None if there is no such key.
+        """The configuration key with which a user's features or label may depend on other users' rows; None: there is
+        no dependence.
 
-        If a whole row is private, no ε accounts for such a dependence.
+        It is the first key that is not listed as harmless in `row_by_row` and differs from its default; if nothing is
+        listed, the kind of the population. An example is standardising by means over all rows. If a user's whole row is
+        private, her ε does not cover what other users' features reveal of it, so that such a scenario is refused.
         """
         if not self.row_by_row:
             return f"population.kind = {self.kind!r}"
@@ -237,7 +240,10 @@ class Source(Config):
 
     @abstractmethod
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, and a holdout or a law.
+        """Draws the data of one replicate: the users' rows, and what errors are measured on.
+
+        The latter are labelled rows of no user, the holdout, or the known law of features and labels, under which
+        errors are exact.
 
         Args:
             places: directories in which files are looked for. streams: the replicate's random streams.

@@ -101,9 +101,12 @@ class SyntheticConfig(Source):
         return self
 
     def law(self, streams: Streams) -> FiniteLaw:
-        """The law of features and labels in a replicate, with points ordered by cluster.
+        """The joint law of features and labels in one replicate: equally likely points, ordered by cluster, and p(y|x)
+        at each.
 
-        streams: the replicate's, of which only `positive = "random"` draws.
+        Args:
+            streams: the replicate's random streams; used only with positive = "random", where the share of label 1
+            in each cluster is drawn at random.
         """
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)

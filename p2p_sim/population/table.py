@@ -174,7 +174,13 @@ class TableConfig(RandomSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The key, such as `proposed`, by which a row's features or label may depend on other rows; None: no key."""
+        """The configuration key with which a user's features or label may depend on other users' rows; None: there is
+        no dependence.
+
+        This is the key `proposed` (keys were chosen by looking at the rows), then `classes` if it is absent, so that
+        the classes are the values that occur; else a key such as `standardise` or `impute`. The result may have words
+        of explanation for an error message.
+        """
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
         if self.classes is None and self.label_range is None:
@@ -203,9 +209,13 @@ class TableConfig(RandomSplit):
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
-        """Whether a wholly different row of the first user changes other users' rows, or who is a user.
+        """Whether replacing one user's row by a wholly different one changes other users' features or labels, or who is
+        a user.
 
-        places: directories in which the file is looked for. streams: the replicate's random streams.
+        If so, an ε for whole rows says nothing. The test replaces the row of the first user.
+
+        Args:
+            places: directories in which the file is looked for. streams: the replicate's random streams.
         """
         here = self._read(places)
         first = int(self._split(here, streams).users.take(np.array([0])).row[0])  # type: ignore[index]
@@ -277,7 +287,13 @@ class TableConfig(RandomSplit):
         ]
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """Standard deviation of each feature that is not constant, by name; one-hot columns count as 1/2."""
+        """Standard deviation of each feature by name, without constant ones; it shows whether features differ in scale.
+
+        A column of texts that becomes 0/1 features counts as one feature with the standard deviation 1/2.
+
+        Args:
+            places: directories in which the file is looked for.
+        """
         used = self._read(places)
         return spreads(used.columns, np.arange(len(used.indices)))
 
@@ -333,7 +349,12 @@ class TableConfig(RandomSplit):
         return [c.scaled(*self.scale[c.name]) if c.name in self.scale else c for c in columns]
 
     def _treatment(self, name: str, values: Values) -> Treatment:
-        """The treatment that the keys impute, one_hot and standardise state for the column `name` with these values."""
+        """How the column `name` becomes features: whether missing values are filled in, numbers standardised, texts
+        made one-hot.
+
+        This is what the keys impute, standardise and one_hot state, each true for all columns or a list of names.
+        `values`, the column's cells, decide whether one_hot = true applies, which is for texts only.
+        """
         one_hot = name in _listed(self.one_hot) or (
             self.one_hot is True and is_text(values) and name not in (*_listed(self.standardise), *self.scale)
         )
@@ -344,5 +365,10 @@ class TableConfig(RandomSplit):
 
 
 def _listed(names: Names | dict[str, tuple[float, float]]) -> tuple[str, ...]:
-    """The columns that a key's value lists by name; empty if the value is true or false."""
+    """The names of the columns that a key's value lists; empty if the value is true or false.
+
+    Args:
+        names: value of a key such as one_hot (true, false or a list of columns) or scale (a dict, columns with
+        centre and spread).
+    """
     return () if isinstance(names, bool) else tuple(names)

@@ -82,7 +82,12 @@ class ColumnTable:
         return max((len(values) for values in self.columns.values() if values.ndim), default=0)
 
     def otherwise_read(self) -> str:
-        """The end of a message that advises other keys for reading the file; empty if the present keys seem right."""
+        """Advice to append to an error message about a missing column: a setting with which the file may be read as
+        meant.
+
+        It proposes another separator if the file has a single column, or header = false if a name of a column is a
+        number; else it is empty.
+        """
         if suffix_of(self.path) not in TEXTS:
             return ""
         with opened(self.path, self.layout.encoding) as file:

@@ -113,14 +113,17 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
 
 
 def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: str) -> Convention:
-    """The single notation of the columns of numbers.
+    """The notation, decimal sign and separator of thousands, in which the columns of a table write their numbers.
+
+    Plain notation is preferred. If no notation fits all columns, the one of the columns that are not plain is taken,
+    provided that it misreads no plain column.
 
     Args:
-        path: of the table, for messages. counts: for each column, the number of cells with each text.
-        separator: of cells.
+        path: of the table, for messages. counts: by name of column, the different texts of its cells with how often
+        each occurs. separator: the character between two cells in the file.
 
     Raises:
-        InputError: columns contradict each other, or leave the notation open.
+        InputError: columns contradict each other, or several notations are possible.
     """
     import pandas as pd
 

@@ -56,7 +56,7 @@ class Look:
 
     @property
     def lost(self) -> dict[str, str]:
-        """The columns that are left out, with the reason, except identifiers."""
+        """The columns that are not used as features, each with the reason; identifiers of rows are left out here."""
         return {name: why for name, why in self.left_out.items() if not why.endswith("identifier")}
 
     def loss(self, label: str) -> str:
@@ -118,7 +118,13 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
 
 
 def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
-    """Adds keys and notes to `look` for texts that stand for missing values, and for formats of dates."""
+    """Adds to `look`, the proposal, how texts for missing values and dates are read: the keys, and a line of
+    explanation for each.
+
+    Args:
+        markers: texts that stand for a missing value, such as "?". dates: format of the dates of each column of
+        dates, by name.
+    """
     if markers:
         look.keys["missing"] = sorted(markers)
         verb = "is" if len(markers) == 1 else "are each"
@@ -254,11 +260,16 @@ def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> Ta
 
 
 def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual: str) -> str:
-    """The reason, with advice, why a column that looks like numbers or dates is neither; empty for other columns.
+    """In words, why a column that looks like numbers or dates is neither, with advice; empty if it does not look like
+    either.
+
+    Examples are numbers with a unit, dates in a form that is not recognised, or a column of numbers in which some cells
+    are no numbers.
 
     Args:
-        texts: all different texts of the column. words: texts that do not fit. cells: number of cells with such words.
-        usual: plural noun for most cells, or empty.
+        name: of the column. texts: all different texts of the column. words: those that are no numbers, or no
+        dates, though most cells are. cells: number of cells with such words. usual: what most cells are, such as
+        "numbers"; empty: neither numbers nor dates.
     """
     if usual:
         examples = shortened(", ".join(map(repr, sorted(words)[:MOST_MARKERS])))

@@ -69,7 +69,12 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which `epsilon` is called by computations that use the whole curve δ(ε)."""
+        """The smallest δ at which `epsilon` is evaluated where the whole curve δ(ε) is needed, such as for composition:
+        1e-18.
+
+        Privacy losses above the ε at this δ count as infinite there. A subclass whose ε is not known at so small a δ
+        gives a larger one.
+        """
         return TAIL
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:

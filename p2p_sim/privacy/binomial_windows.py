@@ -74,23 +74,25 @@ def tail_mass(log_tail: float) -> float:
 
 
 def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) -> Floats:
-    """The probabilities Bin(k; trials, p) of k = first..last, (values, columns), one column for each of the odds.
+    """The binomial probabilities Pr[Bin(trials, p) = k] for k = first..last, (values, columns), with a column for each
+    p.
 
-    `odds` (columns,) are p/(1-p), which may be 0 or infinite. `trials` is one number, or one for each column; `last`
-    may exceed some of them.
+    The range must hold the mode of each column and nearly all of its mass: each column is scaled to sum to 1, which
+    makes it too large by the share of the mass outside.
 
     In each column the ratios of neighbours R(k) = (trials-k)/(k+1) · odds are multiplied up from the first value, and
-    the products are normalised to sum one. In long windows the products start with a power of two for which the largest
-    product is near one. If they overflow nevertheless, they start at the mode and go up by min(1, R), down by
-    min(1, 1/R).
+    the products are normalised to sum one. In long ranges the products start with a power of two for which the largest
+    product is near one. If they overflow nevertheless, they start at the mode and go up by min(1, R), down by min(1,
+    1/R).
 
     Let K be the number of rows, u = 2^-53. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each
     step of a product adds u. Before normalisation an entry is off by at most 6u(K-1), the sum by (K-1)u more. Together
-    that is (13K - 12)u < (K + 1) `VALUE_ERROR`. Products fall away from the mode, and their sum is at least a half, so
-    that underflow adds at most 2K times the smallest positive number.
+    that is (13K - 12)u < 16u (K + 1). Products fall away from the mode, and their sum is at least a half, so that
+    underflow adds at most 2K times the smallest positive number.
 
-    The window must hold the mode of each column and nearly all of its mass. The values are too large by the share of
-    the mass outside the window.
+    Args:
+        trials: one number, or one for each column; `last` may exceed some of them. odds: (columns,) p/(1-p), which
+        may be 0 or infinite.
     """
     weights, sums = binomial_products(first, last, trials, odds)
     return np.divide(weights, sums, out=weights)
@@ -135,10 +137,15 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
-    """The number with which each column's products start, so that the product at the mode is about 1, (columns,).
+    """The number, for each column (columns,), with which products of ratios of binomial probabilities start, so that
+    the product at the mode is about 1.
 
-    It is a power of two, at least 2^-900. first: the least value k of the columns. trials: one number, or one for each
-    column. odds: (columns,), p/(1-p), finite.
+    The products run from the value `first` up. The number is a power of two, at least 2^-900, which is no subnormal, so
+    that nothing is rounded by it.
+
+    Args:
+        first: the least value k of the columns. trials: one number, or one for each column. odds: (columns,),
+        p/(1-p), finite.
     """
     from scipy.special import gammaln
 
@@ -163,7 +170,11 @@ def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floa
 
 
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:
-    """rate · part / whole, rounded up (to at most 1) if `up`, else down, to bound a δ that grows with it."""
+    """rate · part / whole, rounded up (to at most 1) if `up`, else down.
+
+    An example is the probability with which each of `part` users submits, if all of `whole` submit with `rate`.
+    Rounding up serves upper bounds of a δ that grows with this number, rounding down serves lower bounds.
+    """
     exact = Fraction(rate) * part / whole
     nearest = float(exact)
     if up and nearest < exact:
@@ -207,16 +218,18 @@ class SubmissionCounts:
     def of(
         trials: int, rate: float, sources: int, *, log_tail: float, log_delta: float, change: float = NARROW
     ) -> "SubmissionCounts":
-        """Blocks of successive numbers of submissions t ~ Bin(trials, rate), within which δ given t changes little.
+        """Blocks of successive numbers t ~ Bin(trials, rate) of submissions, within which δ given t changes little,
+        with weights for a lower and an upper sum of δ over t.
 
-        Blocks are wider where t is improbable. Weights are rounded down for the lower sum and up for the upper sum.
+        δ given t does not decrease in t, so that it is evaluated only at the ends of blocks. Blocks are wider where t
+        is improbable. The weights are rounded down for the lower sum and up for the upper sum.
 
         Args:
-            trials, rate: parameters of the binomial law of t.
-            sources: number of users whose labels can be submitted, which decides how fast δ changes with t.
-            log_tail: ln of the probability that the window may leave out on each side; -inf: every t is a block.
-            log_delta: ln of the δ of interest.
-            change: about the share by which δ may change within a block.
+            trials, rate: parameters of the binomial law of t. sources: number of users whose labels can be
+            submitted; it decides how fast δ changes with t. log_tail: ln of the probability that may be left out on
+            each side of the mean; -inf: nothing is left out, and every t is a block. log_delta: ln of about the δ
+            that is computed; a smaller δ changes faster with t, so that blocks are narrower. change: about the
+            share by which δ may change within a block.
         """
         if rate == 1.0:
             return SubmissionCounts((trials,), np.ones(1), np.ones(1), 0.0, log_tail)
@@ -259,10 +272,12 @@ class SubmissionCounts:
 
     @staticmethod
     def between(trials: int, least: float, most: float) -> "SubmissionCounts":
-        """Every number of submissions t = 0..trials as a block of its own, for any rate from `least` to `most`.
+        """Every number of submissions t = 0..trials as a block of its own, with weights of sums that bound δ for any
+        rate from `least` to `most`.
 
-        δ must not decrease with the rate, the probability with which each of the `trials` labels is submitted.
-        The lower sum has the weights for the rate `least`, the upper sum the weights for the rate `most`.
+        The rate is the probability with which each of the `trials` labels is submitted; δ must not decrease with it.
+        The lower sum Σ_t weight · δ(t) has the probabilities of t at the rate `least`, rounded down, the upper sum
+        those at `most`, rounded up.
         """
         low, high = (
             SubmissionCounts.of(trials, rate, trials, log_tail=-math.inf, log_delta=-50.0) for rate in (least, most)

@@ -63,7 +63,9 @@ class Bracket:
 
 
 def identifier_of(condition: str) -> str:
-    """The identifier of a condition; `CLAIMED` for plain text."""
+    """The identifier of a condition under which a bound of ε holds; "claimed" for plain text, which a plug-in may give
+    without an identifier.
+    """
     return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
 

@@ -56,7 +56,12 @@ class RunRelease:
 
     @property
     def drawn_with(self) -> str:
-        """The seed, the replicate and the noise salt, in words, for messages."""
+        """In words, for messages, the three numbers that decide on the noise of a release: the seed, the replicate and
+        the noise salt.
+
+        Releases for which all three are equal share their noise. The salt is a number of the scenario: another salt
+        keeps the users, clusters, overlay and adversaries, and changes all other random draws.
+        """
         return f"seed = {self.seed}, replicate {self.replicate}, noise_salt = {self.noise_salt}"
 
 
@@ -163,8 +168,9 @@ class Composition(Accountant):
     def _attained(self, delta: float) -> float:
         """A lower bound of ε at δ of all releases together; 0 if none is known.
 
-        It uses the releases whose accountants have a method `attained_pair`, and whose bounds are about labels and the
-        composition's own observer.
+        It comes from one data set and from those releases for which the probabilities of the observer's views under
+        both labels of the target are known. Only releases count whose own bounds are about labels, and about the
+        observer of the composition: the strongest who sees no more of each release than its own observer.
         """
         each = [
             (getattr(release, "attained_pair", lambda: None)(), count)
@@ -194,9 +200,11 @@ class Composition(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of all releases; for several also fresh noise, unless `drawn_with` shows it for all.
+        """The conditions under which the bounds of all releases together hold, each once.
 
-        For several releases, conditions that users repeat their noise are limited to each exchange alone.
+        With several releases, the condition that their noise is fresh is added, unless it is known of all releases what
+        their noise was drawn with. Conditions such as "a user repeats one noisy label" are then reworded to hold within
+        each release alone.
         """
         each = [condition for release in self.releases for condition in release.conditions]
         if self.count > 1:
@@ -225,7 +233,10 @@ class Composition(Accountant):
 
     @property
     def _rounding(self) -> float:
-        """Error of δ by the rounding of convolutions: three times the largest measured error, not proved."""
+        """How much floating-point rounding of the convolutions may change δ.
+
+        It grows with the number of releases. It is three times the largest error that was measured, not proved.
+        """
         return 9e-16 + 3e-17 * self.count
 
     @cached_property

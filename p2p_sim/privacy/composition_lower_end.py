@@ -43,9 +43,14 @@ class AttainedPair:
 
 
 def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float) -> float:
-    """A lower bound of ε at δ for several releases together; 0 if none is found.
+    """A lower bound of ε at δ for several releases about the same users; 0 if none is found.
 
-    pairs: the laws of each release. times: how often each is made, with fresh noise.
+    The data set is the one in which all users but the target hold label 0. The larger of the bounds for both
+    directions, evidence of the target's label 0 and of her label 1, is taken.
+
+    Args:
+        pairs: for each release, the probabilities of what the observer sees if the target's label is 0, and if it
+        is 1. times: how often each release is made, with fresh noise.
     """
     return 0.0 if not pairs else max(_one_way(pairs, times, delta, swapped) for swapped in (False, True))
 
@@ -59,9 +64,16 @@ class ScoreLaw(NamedTuple):
 
 
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
-    """A lower bound of ε at δ from the best event "sum of scores >= s", as evidence of label 0, or of 1 if `swapped`.
+    """A lower bound of ε at δ from events "the sum of scores is at least s", for the s with the largest bound: ln((P -
+    δ)/Q).
 
-    pairs: the laws of each release. times: how often each is made, with fresh noise.
+    The score of an outcome is the logarithm of its likelihood ratio, rounded to whole steps, which any scores may be. P
+    and Q are the event's probabilities under the target's two labels, P rounded down and Q up. The event is evidence of
+    label 0, or of label 1 if `swapped`.
+
+    Args:
+        pairs: for each release, the probabilities of its outcomes under both labels. times: how often each release
+        is made, with fresh noise.
     """
     ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]
@@ -105,9 +117,11 @@ def _losses(p: Floats, q: Floats) -> Floats:
 
 
 def _power(law: Floats, first: int, count: int) -> ScoreLaw:
-    """The law of the sum of `count` independent scores, each with probabilities `law` of first, first + 1, ...
+    """The law of the sum of `count` independent whole numbers, each with probabilities `law` of first, first + 1, and
+    so on.
 
-    It is computed by repeated squaring.
+    The result has the smallest value, the probabilities from there on, and an upper bound of the probability that was
+    cut off at the ends. It is computed by repeated squaring.
     """
     whole, square, lost = ScoreLaw(np.ones(1), 0), ScoreLaw(law, first), 0.0
     while count:

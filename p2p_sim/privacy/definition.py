@@ -72,9 +72,12 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
 
 @lru_cache(maxsize=256)
 def _releases(n: int, num_classes: int, t: int) -> Floats:
-    """The probability of each numbers R of submitted labels by class, given the numbers J of noisy labels by class.
+    """The probability of each composition of t submitted labels by class, given each composition of n noisy labels by
+    class.
 
-    A table (J, R) of Multinomial(R; t, J/n) for t submissions of n users; J and R in the order of `compositions`.
+    A composition J = (J_1, ..., J_K) says how many labels are in each of K classes. The table has a row for each J of
+    the n noisy labels and a column for each R of the t submitted labels; the entry is Multinomial(R; t, J/n), as each
+    submission is a random user's noisy label. Rows and columns are in the order of `compositions`.
     """
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
     released = np.array(compositions(t, num_classes), dtype=np.float64)

@@ -174,15 +174,17 @@ class LossLaw:
             return max(0.0, float(logsumexp((order - 1.0) * both.losses + np.log(both.masses))) / (order - 1.0))
 
     def gdp(self, beside: float = 0.0) -> float:
-        """Certified μ: at every ε the exact δ(ε) is at most the δ(ε) of a μ-GDP mechanism plus `beside`.
+        """Certified μ: at every ε the δ(ε) that this law bounds is at most the δ(ε) of a μ-GDP (Gaussian) mechanism
+        plus `beside`.
 
         Let F be the δ(ε) of this law, as a function of e^ε: a line between neighbouring losses. The δ(ε) of a Gaussian
         mechanism is convex in e^ε and lies above its tangents. If the Gaussian tangent half-way between two points lies
-        above both, it lies above F between them. This is tested for all neighbouring points from 0 to where F falls
-        below `beside`; for ε < 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
+        above both, it lies above F between them. This is tested for F - `beside` at all neighbouring points from 0 up
+        to where F is at most `beside`; for ε < 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
-            beside: probability, at least 0. At 0 the rarest losses alone decide on μ, which is then large.
+            beside: a probability, at least 0, that the Gaussian curve need not cover. At 0 the rarest losses alone
+            decide on μ, which is then large.
 
         Returns:
             μ; infinite if none up to 1000 is enough, or if an infinite loss is more likely than `beside`.
@@ -209,7 +211,11 @@ class LossLaw:
 
     @property
     def _both(self) -> "LossLaw":
-        """This law with its negative losses in `losses`, too."""
+        """This law with all its finite losses listed, the negative ones too, ascending.
+
+        A law lists only losses of at least 0, as the loss -l has e^-l times the probability of the loss l > 0. Means
+        and other sums over the law need all of them.
+        """
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
         losses = np.concatenate([-self.losses[negative], self.losses])
@@ -217,7 +223,11 @@ class LossLaw:
 
     @property
     def _closed(self) -> "LossLaw":
-        """The law with its infinite loss replaced by `pure` if `pure` is finite and above `top`."""
+        """This law with its infinite loss replaced by the finite loss `pure`, if an ε with δ(ε) = 0, the field `pure`,
+        is known and lies above all finite losses.
+
+        No privacy loss exceeds such an ε. Else the law itself is returned.
+        """
         if self.infinite == 0.0 or math.isinf(self.pure) or self.pure <= self.top:
             return self
         grid = [*(self.losses if self.losses[0] == 0.0 else (0.0, *self.losses)), self.pure]
@@ -236,11 +246,14 @@ def between(deltas: Mapping[float, float]) -> list[float]:
 
 
 def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> float:
-    """The mass of a loss law at the middle one of three points (ε, δ) of its δ(ε), which is linear in e^ε between them.
+    """The probability that the privacy loss is the ε of the middle one of three points of a curve δ(ε).
 
-    The mass is e^ε times the change of the slope in e^ε at that point; after the last point the slope is 0.
+    The curve is linear in x = e^ε between points. The probability is e^ε times the change of its slope in x at the
+    point; after the last point the slope is 0.
 
-    at, upper: (k,) ε and δ of all points. points: indices of the three; the third is None after the last point.
+    Args:
+        at, upper: (k,) ε, ascending, and δ of all points. points: indices of the points before, at and after the
+        loss; the third is None at the last point.
     """
     before, here, after = points
     falls = (upper[before] - upper[here]) / -math.expm1(at[before] - at[here])

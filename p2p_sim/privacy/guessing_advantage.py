@@ -149,11 +149,16 @@ def _posterior(top: float, epsilon: float) -> float:
 
 
 def _by_posterior(ranked: Floats, epsilons: Floats, deltas: Floats) -> Floats:
-    """An upper bound of the advantage for each of m users, (m,): the least over pairs (ε, δ) that hold for the view.
+    """An upper bound of an observer's advantage for each of m users, (m,): how much more often she guesses the label
+    right.
 
-    At each pair it is π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε), t the likeliest label.
+    It is the least over several pairs (ε, δ), each of which must hold for what she sees. For one pair it is π_t
+    e^ε/(1-π_t+π_t e^ε) - π_t + δ Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε), where π_y is the prior probability of label y, and t
+    the likeliest label.
 
-    ranked: (m, K), the priors π of K labels, largest first. epsilons, deltas: (p,) each; for p = 0 it is infinite.
+    Args:
+        ranked: (m, K), each user's prior of K labels, largest first. epsilons, deltas: (p,) each, the pairs; for p
+        = 0 the result is infinite.
     """
     best = np.full(len(ranked), np.inf)
     for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):

@@ -157,9 +157,16 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
-    """The answer at δ for several rounds with new noise in each, by composition.
+    """The answer at δ for several rounds of the exchange with new noise in each: the bound of ε by composition of the
+    rounds.
 
-    local: ε₀ of a noisy label. lemma9: the paper's ε.
+    Args:
+        q: the question, whose `rounds` is their number. local: ε₀ of one noisy label, to compare. lemma9: the ε
+        that the clustering paper's Lemma 9 states, or why it does not apply, to compare.
+
+    Raises:
+        InputError: δ is None, or the observer is not the learner of two classes, one peer for each user and no
+        overlay.
     """
     covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
     if delta is None or not covered:
@@ -190,7 +197,8 @@ def _gain(accountant: Accountant, q: Question) -> float:
 
 
 def observer_of(q: Question) -> Accountant:
-    """The accountant of the observer that a question names.
+    """The accountant that answers a question: that of the observer named by `q.observer`, for the question's other
+    options.
 
     Raises:
         InputError: the observer is unknown, or no figure is known for the combination of options.

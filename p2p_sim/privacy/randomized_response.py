@@ -84,14 +84,16 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
 
 
 def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> Coefficients:
-    """The factors `keep` and `lose` in P - e^ε P' = keep · A - lose · B for K-ary randomised response.
+    """The factors `keep` and `lose` in P - e^ε P' = keep · A - lose · B for K-ary randomised response, and the relative
+    error of keep.
 
-    P and P' are an observer's laws for two true labels of the target, A and B those for the same two noisy labels.
-    keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where α' = α/(K-1) and g = 1-α-α'. With
-    expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u of itself.
-    keep is the middle of the interval of possible values and off by at most `relative_error`, lose by less than 8u.
-    keep is 0 if no positive value is possible. Above ε = 700, where e^ε is not computed, lose is too small: the result
-    then serves upper bounds only.
+    P and P' are an observer's laws for two true labels of the target, A and B those for the same two noisy labels. The
+    true label stays with probability 1-α, and becomes each other label with probability α' = α/(K-1). keep = 1-α-e^ε α'
+    = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where g = 1-α-α'. Let u = 2^-53 be the rounding error of
+    a double. With expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u
+    of itself. keep is the middle of the interval of possible values and off by at most `relative_error`, lose by less
+    than 8u. keep is 0 if no positive value is possible. Above ε = 700, where e^ε is not computed, lose is too small:
+    the result then serves upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return Coefficients(0.0, math.inf, 0.0)

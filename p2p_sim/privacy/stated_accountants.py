@@ -64,7 +64,9 @@ class OnePoint(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The statement's δ, below which no finite ε follows from the statement; `TAIL` if it is 0."""
+        """The smallest δ at which this accountant may be asked for ε: the δ of the single statement, since at a smaller
+        δ no finite ε follows from it. If the statement's δ is 0 it is 1e-18, the default for accountants.
+        """
         return self.stated.delta or TAIL
 
     @property

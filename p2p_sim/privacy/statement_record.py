@@ -33,10 +33,14 @@ def whole(bound: PrivacyBound) -> dict[str, Any]:
 
 
 def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "") -> Terms:
-    """The terms of a row: for each column, the statement without its numbers, or why a paper's ε does not apply.
+    """The terms of a row of results: for each column that holds an ε, its privacy statement without the numbers. They
+    are a dict by column with the observer, the adjacency, the basis (how ε was computed), the conditions and who claims
+    them; or, for a paper's ε that does not apply, the identifier and text of the condition that fails. A paper's ε that
+    does apply has no entry.
 
     Args:
-        statements: by column. claimed_by: the package that claims the statements; empty: the simulator itself.
+        statements: by column, a statement of the simulator, or a paper's ε or why it does not apply (`Stated`).
+        claimed_by: the plug-in package that claims the statements; empty: the simulator itself.
     """
     by_column: Terms = {}
     for column, statement in statements.items():

@@ -49,15 +49,21 @@ def calibrated(
     degree: int | None = None,
     peers: int = 1,
 ) -> Calibration:
-    """The smallest flip probabilities that bring an observer's ε to the target, with the ε certified at them.
+    """The smallest flip probabilities α found that bring an observer's ε at δ to the target: one for each cluster size,
+    and their maximum for all clusters. Each is rounded up to few digits; the ε that is certified at the maximum is
+    stated beside it.
 
     Args:
-        sizes: sizes of the clusters. num_classes: K. sampling_rate: θ; needed for the observers in `RATED`.
-        epsilon, delta: the target. observer: one of `OBSERVERS`. members: number of members of a coalition.
-        degree: number of neighbours whom each user may ask, on a random regular overlay; None: everybody. peers: k.
+        sizes: sizes of the clusters. num_classes: K. sampling_rate: θ, the probability that a user passes a label
+        to the learner; needed if the observer is the learner or a coalition, else None is allowed. epsilon, delta:
+        the target. observer: learner, learner-times (sees arrival times too), peer, coalition or eavesdropper.
+        members: number of members of a coalition, else None. degree: number of neighbours whom each user may ask,
+        on a random regular overlay; None: everybody in her cluster. peers: k, how many peers each user asks; with
+        several she submits the commonest of their noisy labels.
 
     Raises:
-        InputError: a value is missing or outside its range, or no figure is known for the combination.
+        InputError: when a value is missing or outside its range, or no ε is known for this combination of observer,
+        classes, degree and peers.
     """
     if sampling_rate is None and observer in RATED:
         raise InputError(
@@ -165,12 +171,16 @@ class EnoughNeighbours:
 
 
 def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
-    """The smallest degree of a regular overlay, of those that bisection tries, with which the learner's (ε, δ) holds.
+    """The smallest number of neighbours per user, of those that bisection tries, at which the learner's (ε, δ) is
+    certified, with statements to compare it with. Users may ask only their neighbours, on a random overlay in which all
+    have the same number. The result also has ε at this number (or, if none suffices, at the largest number tried), ε if
+    users may ask everybody, and ε₀ of the noisy label alone.
 
-    q: the question; its degree is ignored.
+    Args:
+        q: cluster size, α, θ and observer; its number of neighbours is ignored. epsilon, delta: the target.
 
     Raises:
-        InputError: a value is outside its range, or the question is not about the learner and two classes.
+        InputError: when a value is outside its range, or the question is not about the learner and two classes.
     """
     users = users_of(q)
     with answering():

@@ -105,7 +105,14 @@ MODELS: Requirements = (_TWO_CLASSES, _NOBODY_ELSE, _SINGLE_ROUND, _FIXED_PARAME
 
 
 def first_failure(requirements: Requirements, situation: Situation) -> Condition | None:
-    """The condition of the first requirement that fails in a situation; None if all hold: the bound applies."""
+    """The condition that fails first if a privacy bound is used in a situation; None if no requirement fails, so that
+    the bound applies.
+
+    Args:
+        requirements: what the bound requires, in order, each a test of a situation with the condition's identifier
+        and text. situation: how labels reach the learner and who observes: number of classes, kind of message,
+        faults of the network, adversaries, rounds, observer.
+    """
     failed = next((requirement for requirement in requirements if requirement.fails(situation)), None)
     return None if failed is None else Condition(failed.identifier, failed.text.format(situation))
 

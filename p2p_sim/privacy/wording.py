@@ -57,12 +57,14 @@ def gain(question: "Question", advantage: float) -> str:
 
 
 def exposed(observer: str, cluster_size: int | None, delta: float | None, requests: int = 1) -> str:
-    """A warning if δ is at least a tenth of the probability of receiving the target's noisy label; else empty.
+    """A warning that δ is too large for its ε to say much, else an empty text. The chance that the observer receives
+    the target's noisy label, and knows whose it is, is 1 - (1 - 1/n)^requests in a cluster of n users; the warning
+    comes if δ is at least a tenth of it, because δ then covers much of the very event in which the target is exposed.
+    It is empty for observers other than peers and coalitions.
 
-    It is empty, too, for observers other than peers and coalitions, and where n = `cluster_size` or δ is None.
-
-    requests: how many requests the observer makes, each to a uniform one of n users. At least one reaches the target
-    with probability 1 - (1 - 1/n)^requests.
+    Args:
+        observer: its name. cluster_size: n; None: no warning. delta: δ of the statement; None: no warning.
+        requests: how many requests the observer makes, each to a uniform one of n users.
     """
     if cluster_size is None or delta is None or observer not in ("peer", "coalition"):
         return ""

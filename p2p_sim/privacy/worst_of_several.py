@@ -45,11 +45,14 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 
 
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-    """For each ε, a certified δ that holds for all accountants, of which the first is expected to be the worst.
+    """For each ε, one certified δ that holds for all accountants (such as one per cluster), of which the first is
+    expected to be the worst. It is at least the largest δ(ε), often not exactly it. If all are label exchanges whose
+    smallest cluster has at most 64 users, it comes from tables for that smallest cluster: mostly within 3% of the
+    largest δ, and seldom twice as large. Otherwise it is the first accountant's δ, raised by 0.2% if all others are
+    certified at that value, and else the largest δ.
 
-    For exchanges whose smallest cluster is small, `many_clusters.deltas` computes it from that cluster's tables: mostly
-    within 3% of the largest δ, and seldom twice as large. Otherwise it is the first accountant's δ, raised
-    by 0.2%, if all others are certified at this value, and else the largest δ.
+    Args:
+        models: the accountants, at least one. epsilons: values of ε, at least 0.
     """
     exchanges = _settings(models)
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None
@@ -62,10 +65,13 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
-    """A certified δ(ε) for all accountants: `delta` of the first, raised by 0.2% if this suffices; else the largest.
+    """A certified δ(ε) for all accountants: the first one's δ raised by 0.2% if all others are certified at this value,
+    else the largest δ. At ε = 0 with two classes, if no joint computation certifies all, every accountant's own δ is
+    computed, since this costs no more than testing a given δ, and results are cached for other runs. With more than two
+    classes testing is cheaper.
 
-    At ε = 0 every accountant's δ is computed: this is as fast as a comparison, and the result is cached for other runs.
-    With more than two classes a comparison is faster, as it needs no lower bounds.
+    Args:
+        models: the accountants. epsilon: ε. delta: the first accountant's δ at ε.
     """
     raised = min(1.0, delta * _SLACK)
     if 0.0 < raised < 1.0 and satisfied(models, epsilon, raised):
@@ -80,16 +86,22 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether one computation certifies (ε, δ) for all accountants but the first, for which it is known to hold.
+    """Whether (ε, δ) is certified for all accountants but the first, by one joint computation for several label
+    exchanges. For the first, (ε, δ) is known to hold. False may also mean that the joint computation cannot be used (an
+    accountant is no label exchange of two classes, or there is only one) or does not certify what holds.
 
-    Also False where such a computation is not faster than one accountant after another.
+    Args:
+        models: the accountants. epsilon, delta: ε and δ in (0, 1).
     """
     exchanges = _settings(models)
     return len(exchanges) > 1 and many_clusters.satisfied(exchanges[1:], epsilon, delta)
 
 
 def _settings(models: Sequence[Accountant]) -> list[ClusterExchange]:
-    """The `ClusterExchange` of each accountant, in order, if all of them are `LabelExchange`; else an empty list."""
+    """What the learner sees of one exchange in the cluster of each accountant, in order: number of users, α and the law
+    of the number of submissions (`ClusterExchange`). Empty if any accountant is not that of a two-class label exchange
+    (`LabelExchange`).
+    """
     exchanges = [model.setting for model in models if isinstance(model, LabelExchange)]
     return exchanges if len(exchanges) == len(models) else []
 
@@ -141,14 +153,16 @@ class WorstOf(Accountant):
 
 
 def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
-    """A law of the privacy loss that dominates the accountant, from few points of δ(ε) for speed.
-
-    The points are δ at up to three ε, the stated (ε, δ), and the pure ε, from which on δ is 0. The law is certified at
-    every ε, as δ is convex in e^ε and so lies below the lines between the points. For `FetchDistribution` and
-    `CappedFetch`, whose δ is slow to compute, the points at the three ε follow from the statement alone.
+    """A law of the privacy loss that dominates the accountant's, computed for speed from few points of the curve δ(ε).
+    The points are the stated (ε, δ), the pure ε (from which on δ is 0; if it is finite) and, below the stated ε, up to
+    three values: 0, the largest power of 2 that is at most 0.7 of the stated ε (of the pure ε if that is smaller), and
+    half this power. The law is valid at every ε, because δ is convex in e^ε and so lies below the lines between the
+    points. For `FetchDistribution` and `CappedFetch`, the accountants of networks in which users do not all fetch from
+    each other alike, δ is slow to compute. There, δ at these three values is the largest that is compatible with the
+    stated (ε, δ). If the stated ε is too large to compute with, the law is an infinite loss.
 
     Args:
-        model: the accountant. stated: its statement at some δ.
+        model: the accountant. stated: its statement (ε, δ).
     """
     models = list(model.models) if isinstance(model, WorstOf) else [model]
     if stated.epsilon_upper > LARGEST_EPSILON:  # ε or e^ε is infinite

@@ -158,7 +158,14 @@ def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLa
 
 
 def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
-    """Labels of some users, counted at the points of a known law; None without a law, or in clusters not the law's."""
+    """How often some users' labels occur at each point of the population's known law: counts (P, K), P points (possible
+    feature vectors) and K classes. None if the population has no known law, or if its clusters are not those of the
+    law.
+
+    Args:
+        people: the users. user: indices of the users whose labels are counted, or a slice. labels: (m,) the label
+        of each, true or noisy.
+    """
     if not isinstance(people, Population) or people.law is None or people.point is None or not people.law_clusters:
         return None
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
@@ -217,14 +224,15 @@ class CheckedPredictor:
 
 
 def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str], num_classes: int) -> Predictor:
-    """A predictor that a plug-in learned, checked whenever it predicts.
+    """The predictor that a method of a plug-in gave, wrapped so that its probabilities are checked at every call. A
+    linear predictor of numbers is checked at once instead; of a predictor by cluster, each part is checked or wrapped.
 
     Args:
-        predictor: what a method of the plug-in gave. offer: the plug-in's kind. learned: the object that has the
-            method, and the method's name. num_classes: K.
+        predictor: what the plug-in's method gave. offer: the plug-in's entry, with the package that error messages
+        name. learned: the object that has the method, and the method's name. num_classes: K.
 
     Raises:
-        InputError: the method gave no predictor.
+        InputError: when the method gave no predictor.
     """
     if isinstance(predictor, ByCluster):
         parts = predictor.predictors.items()

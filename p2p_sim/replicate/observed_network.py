@@ -251,11 +251,14 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
 
 
 def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
-    """Messages and bytes that each observer saw; a coalition sees the messages of its members and of the learner.
+    """Number and bytes of messages that each observer saw: the learner (what she received), the eavesdropper, and, if
+    there are members, the coalition (all that its members sent or received, and what the learner received). The
+    eavesdropper listens where messages are sent, so that her figures include messages that never arrive.
 
-    The eavesdropper listens where messages are sent, so that she also sees messages that never arrive.
-
-    size: (m,) bytes of each message. member: (n,) members of the coalition. counts: as in the result row.
+    Args:
+        m: the delivered messages. size: an array with the bytes of each of these messages, headers included.
+        member: (n,) whether each of n users belongs to the coalition. counts: the columns of the result row about
+        the network, of which `messages_sent` and `bytes_sent` are read.
     """
     learner = m.receiver == LEARNER
     rows_of = {"learner": learner}

@@ -129,11 +129,12 @@ def data_directory(data_dir: Path | None = None) -> Path | None:
 
 
 def streams(scenario: Scenario) -> bool:
-    """Whether a row of the scenario can be computed without holding all users, who are then drawn shard by shard.
-
-    The population must be the synthetic law in its own clusters. Labels must be hard and sent shard by shard over the
-    complete overlay, by users who are always online and follow the protocol. The learner must be one that learns from
-    counts, and `groups` must not name the cluster size.
+    """Whether a row of results can be computed without all users in memory: users are then drawn and run shard by shard
+    (a shard is a group of whole clusters), and only counts are kept. The population must be the synthetic law with its
+    own clusters, and the mechanism one that can run on a shard alone and sends hard labels. The overlay must be
+    complete, users always online, the learner's bandwidth unlimited, and no adversary set. The learner must be one that
+    can learn from counts of labels at the points of the law, and the error rates must not be asked for by cluster size
+    (`groups`).
     """
     mechanism, network = scenario.mechanism, scenario.network
     return (
@@ -178,7 +179,10 @@ def check_memory(scenario: Scenario, rows_alone: bool = False) -> None:
 
 
 def replicates_that_fit(scenario: Scenario) -> int:
-    """How many replicates fit into the free memory at a time, at least 1, if each takes twice `BYTES_A_USER`."""
+    """How many replicates fit into the free memory at a time, at least 1, if each takes 2 · 78 bytes for each user (78
+    is the least that was measured). The largest integer if there are fewer than 1,000,000 users or the free memory is
+    unknown.
+    """
     users, free = getattr(scenario.population, "users", None), free_memory()
     if not isinstance(users, int) or users < ASKED_FROM or free is None:
         return sys.maxsize

@@ -70,12 +70,16 @@ def row_of(
     guesses: Row,
     statement: str,
 ) -> Row:
-    """The row of a finished replicate.
+    """The row of results of a finished replicate: a flat dict by column, with the setting, the privacy figures, the
+    guessing advantages, the errors of what was learned, the network's counts and the mechanism's parameters.
 
     Args:
-        case: the replicate. ready: its users and its mechanism. outcome: the result of its run.
-        accounted: its privacy figures. learned: what was learned from it. guesses: its columns of guessing advantages.
-        statement: identifier of the terms of its statements.
+        case: the replicate. ready: its users and its mechanism. outcome: the result of its run. accounted: its
+        privacy figures. learned: what was learned from it. guesses: the columns of guessing advantages. statement:
+        hash that names the conditions of its privacy figures, which are kept in another file.
+
+    Raises:
+        InputError: when a mechanism's own column has the name of another column.
     """
     (population, mechanism), scenario, release = ready, case.scenario, outcome.release
     # how many users' labels reached the learner; None where a model or a density was released
@@ -170,9 +174,10 @@ def privacy(kind: str, accounted: Accounted) -> Row:
 
 
 def network(population: People, outcome: Outcome) -> Row:
-    """The columns of a row about the network: counts of messages, arrival times, and three about the overlay.
-
-    Counts and times are None if no messages were simulated; those about the overlay are 0 if there is none.
+    """The columns of a row about the network: counts of messages and requests; the times in seconds by which 50, 90 and
+    99% of submissions had arrived; and the numbers of users without a neighbour, of clusters whose overlay falls apart,
+    and of edges that were dropped. Counts and times are None if no messages were simulated; the three numbers about the
+    overlay (who may ask whom) are 0 if there is none.
     """
     overlay, arrivals = outcome.overlay, outcome.arrivals
     if arrivals is None:
@@ -240,9 +245,12 @@ class Priors(NamedTuple):
 def advantage_columns(
     case: Replicate, people: People, mechanism: Deployment, outcome: Outcome, accounted: Accounted
 ) -> Row:
-    """The columns of `GUESSES`; None where there is no such observer or no such prior.
-
-    A guessing advantage is how much more often an observer guesses a user's label right because the user took part.
+    """The columns about how often labels are guessed right. A guessing advantage is an upper bound of how much more
+    often an observer guesses a user's label right with the release than from her prior alone. There are advantages for
+    the learner with a uniform prior, with the shares of labels in each cluster as prior (mean and largest over users),
+    and with the law of labels or a model of held-out rows as prior (likewise). Others are for an observer of a user's
+    own noisy label, for a learner who sees times, and for a coalition. Besides there is, for each prior, the share
+    guessed right without a release. A column is None where the run has no such observer or prior.
 
     Args:
         case, people, mechanism: the replicate, its users and its mechanism. outcome: the result of its run.
@@ -272,9 +280,14 @@ def advantage_columns(
 
 
 def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
-    """Columns of one kind of prior: mean and largest advantage of users, and the share guessed right without a release.
+    """Three columns for one kind of prior: upper bounds of the mean and of the largest guessing advantage over users,
+    and the share of labels guessed right without a release. A guessing advantage is how much more often the learner
+    guesses a label right with the release than from the prior alone.
 
-    name: of the kind, in the columns' names. law: one that dominates the learner's privacy loss.
+    Args:
+        name: names the prior in the columns' names ("cluster" or "model"). law: a privacy loss law under which the
+        learner learns at least as much as in truth. priors: probabilities of users' labels, and how many users have
+        each.
     """
     before, users = priors.probabilities, priors.users
     each = np.concatenate([advantages(law, before[i : i + _BLOCK]) for i in range(0, len(before), _BLOCK)])

@@ -210,17 +210,17 @@ def release(
     data_dir: str | Path | None = None,
     at_delta: float = 1e-8,
 ) -> RunRelease:
-    """The release of a replicate for `compose`: its accountant, and the seeds of its random numbers.
+    """The release of a replicate in the form that `compose` takes, which adds up ε over releases about the same users:
+    its accountant, and the three numbers that decide on its noise. The replicate is run for this.
 
     Args:
-        scenario: what to run, the path of its file, or the name of a shipped one; `noise_salt` gives the same users
-            fresh noise.
-        replicate: its index.
-        data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        at_delta: δ of the statement that is composed where a mechanism states ε only at single values of δ.
+        scenario: what to run, the path of its file, or the name of a shipped one; scenarios that differ in
+        `noise_salt` have the same users and fresh noise. replicate: its index. data_dir: where data files are;
+        default: the environment variable P2P_SIM_DATA. at_delta: δ at which ε is stated if the mechanism has no
+        accountant for every δ; the single statement (ε, δ) is then composed.
 
     Raises:
-        InputError: an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
+        InputError: when an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
     """
     case = Replicate(scenario_of(scenario), count_of("replicate", replicate, 0), optional_path("data_dir", data_dir))
     ran, completed = case.scenario, exchange(case)
@@ -254,7 +254,10 @@ class RunSurroundings(NamedTuple):
 
 
 def set_up(case: Replicate, people: People) -> RunSurroundings:
-    """The mechanism with parameters fixed for these users, and their network, opened."""
+    """The mechanism with its parameters fixed for these users, and their network, opened; the users are given, while
+    `prepare` draws them too. If the mechanism asks for the heterogeneity φ of the clusters, which depends on true
+    labels, it is told it here.
+    """
     scenario = case.scenario
     setup = Setup(
         people.cluster_sizes,

@@ -34,10 +34,15 @@ class Halves:
 
 
 def split(case: Replicate, outcome: Outcome) -> Halves:
-    """Hold a third of the released labels back, chosen at random and independently of the labels.
+    """A release cut at random into labels that teach a model and labels that judge it: each released label is held back
+    for judging with probability 1/3, independently of its value. The result has the outcome with the teaching labels
+    alone, and a mark (m,) for each of m released labels, true if it judges.
+
+    Args:
+        case: the replicate, whose random stream decides. outcome: the result of its run.
 
     Raises:
-        InputError: the mechanism releases a model.
+        InputError: when the mechanism releases a model instead of labels.
     """
     release = outcome.labels
     judging = case.streams.generator("labels held back").random(len(release)) < HELD_BACK
@@ -76,12 +81,13 @@ def row_judged(case: Replicate) -> StatedRow:
 
 
 def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
-    """The row of one run of a private selection, with a curator's noisy score of the model.
-
-    The users are those of replicate 0; the noise is that of the case's own replicate.
+    """A replicate's row, with the conditions of its privacy figures, plus a column with a curator's noisy score of the
+    model that was learned. It is one run of a private selection, in which many models are scored on the same users: the
+    users are always those of replicate 0, and the index of the case's own replicate decides only the noise.
 
     Args:
-        noise_scale: of the two-sided geometric noise on the number of users whose label the model predicts rightly.
+        case: what to run. noise_scale: scale of the two-sided geometric noise on the number of users whose label
+        the model predicts rightly.
     """
     people = replace(case, replicate=0).people()
     mechanism, network = set_up(case, people)
@@ -91,7 +97,13 @@ def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
 
 
 def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome, noise_scale: float) -> float:
-    """The noisy share of the users whose label the model learned from a release predicts rightly."""
+    """A model's private score: the number of users whose true label it predicts rightly, plus two-sided geometric
+    noise, divided by the number of users. The model is learned from the release.
+
+    Args:
+        case: the replicate, for its learner and its random streams. people: its users. mechanism: the mechanism
+        that released. outcome: the result of its run. noise_scale: scale of the noise on the number.
+    """
     model = learned_from(case, people, mechanism, outcome)
     right = int(np.count_nonzero(_predictions(model, people) == people.labels))
     return (right + two_sided_geometric(noise_scale, case.streams.generator("private score"))) / people.num_users

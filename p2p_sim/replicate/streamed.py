@@ -33,7 +33,10 @@ class Streamed:
 
 
 def prepare_streamed(case: Replicate) -> Streamed:
-    """Draw the number of users at each point of the law, fix the mechanism's parameters, and open the network."""
+    """A replicate before anything is exchanged, whose users are not held in memory: the number of users at each point
+    (possible feature vector) of the population's law, the mechanism with its parameters fixed, and the network. Users'
+    labels are generated again, shard by shard (a shard is a group of whole clusters), when they are needed.
+    """
     # `streams` is true only for these types
     population = cast(SyntheticConfig, case.scenario.population)
     clusters = cast(GivenClusters, case.scenario.clusters)
@@ -77,10 +80,15 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
 
 
 def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome]) -> StatedRow:
-    """The row of a replicate, with its statements, from the sums of parts that hold all its shards, in order.
+    """The row of a replicate and the conditions of its privacy figures, from the outcomes of parts that together hold
+    all users once. A part is the sums over some shards (groups of whole clusters).
+
+    Args:
+        case: the replicate. ready: its users, mechanism and network. parts: the outcomes, in the order of the
+        shards.
 
     Raises:
-        RuntimeError: a shard is in two parts, or in none.
+        RuntimeError: when the parts do not have every user once.
     """
     whole = Outcome.join(parts)
     if whole.truth is None or not np.array_equal(whole.truth.counts.sum(axis=1), ready.people.counts):

@@ -86,10 +86,14 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
 def _groups(
     parts: Sequence[pd.DataFrame], finite: pd.DataFrame, names: Sequence[str] | None, view: View, *, keys: Sequence[str]
 ) -> list[Chart]:
-    """A chart's line for each group, with its points in all panels; each point names its panel.
+    """The lines of a chart, a dict for each group of points: its label, its look (an index that fixes colour and
+    marker) and its points. A group is the same combination of values in all panels, so a line has the points of all
+    panels, and each point names its panel.
 
-    parts: the table of each panel. finite: all points. names: the texts of x, if x is text; else None. keys: the
-    scenario's keys whose values a point's words state.
+    Args:
+        parts: the table of points of each panel. finite: the points of all panels, whose order fixes the looks.
+        names: the texts of x, if x is text; else None. view: which columns make axes, lines and panels. keys: the
+        scenario's keys whose values are written in a point's words.
     """
     lines: dict[int, Chart] = {}
     for panel, part in enumerate(parts):
@@ -172,9 +176,13 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
 
 
 def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]) -> Chart:
-    """One point with its words: first the keys that vary, then the figures, then the number of replicates.
+    """One point of a chart: its panel, its coordinates (x, y, and the ends of y's interval; None where there is none),
+    and words that a browser shows. The words state first the values of `varied`, then the figures on the axes and the
+    level without privacy, then the number of replicates.
 
-    row: its values by column. panel: the number of its panel. varied: the keys whose values are stated.
+    Args:
+        row: the point's values by column. panel: the number of its panel. view: which columns are on the axes.
+        varied: the scenario's keys that are not the same at all points.
     """
     words = [plain(pairs([key], [row[key]])) for key in varied]
     measured = [view.x] if view.x not in varied else []
@@ -187,9 +195,12 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The learner without privacy: a level with its interval or, if the level varies, lines with intervals.
+    """The comparison with the learner without privacy, as one entry for the chart's list of levels, or none. Each panel
+    has a horizontal level with its interval, or, if the value varies from point to point, lines with intervals. A panel
+    is left out unless the value was measured at all its points.
 
-    parts: the table of each panel.
+    Args:
+        parts: the table of points of each panel. view: which columns make axes and lines.
     """
     pieces: list[Chart] = []
     for panel, part in enumerate(parts):

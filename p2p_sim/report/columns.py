@@ -150,7 +150,10 @@ LOOK_TEXTS = {
 
 
 def choices(rows: pd.DataFrame) -> list[str]:
-    """Sentences on choices of a search that ε does not count, one for each look; empty for rows of no search."""
+    """Warnings for a report on rows of a parameter search, about choices that the stated ε does not count; empty for
+    rows of no search. There is one sentence for each way in which the search looked at private data: at true labels, or
+    as a curator who makes a private selection. Searches that look at released labels or at public data need none.
+    """
     if "look" not in rows:
         return []
     every, sentences = rows[POINT].nunique(), []

@@ -44,10 +44,13 @@ def what_was_run(
     mechanisms: Mechanisms,
     scenario: Mapping[str, Any],
 ) -> list[str]:
-    """Paragraphs that say what was simulated, measured and varied.
+    """One or two paragraphs that say what was simulated, measured and varied; the second only for a sweep.
 
-    rows: one line a point and replicate. table: one line a point. axes: of the sweep, each with its keys and values.
-    mechanisms: descriptions by kind. scenario: the base scenario's keys.
+    Args:
+        rows: one line for each point and replicate. table: one line for each point (a point is one setting of the
+        sweep). axes: of the sweep, each a mapping with "keys" and "values"; empty for a run. mechanisms: words for
+        each kind of mechanism, which go after "privatised by"; the label exchange is described without. scenario:
+        the base scenario as a nested mapping.
     """
     varied = [str(key) for axis in axes for key in axis["keys"]]
     same = not any(key.startswith("clusters") for key in varied)

@@ -130,7 +130,13 @@ def _failure(failure: Failure, keys: Sequence[str]) -> list[str]:
 
 
 def _listings(manifest: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The scenario and the sweep as files, block by block, and the command that runs them."""
+    """The parts of the page that show how to run the study again: the TOML text of the scenario and, for a sweep, of
+    the sweep, each as a list of TOML tables in text; the name of the scenario's file; and the command.
+
+    Args:
+        manifest: what was run, as stored with the results. name: of the study, which is also the file's name in the
+        command.
+    """
     swept = bool(manifest.get("axes"))
     return {
         "base_file": plain(base_file(manifest)),

@@ -113,7 +113,13 @@ def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
 
 
 def figures(points: pd.DataFrame, most: int) -> list[Figure]:
-    """The columns to show, at most `most`: the first of `FIGURES` and `MORE` that have a value at some point."""
+    """The columns to show in the report's table of points, in a fixed order of importance: the first `most` of those
+    that have a value at some point. Where excess risk is known for all points, accuracies are left out; else excess
+    risks are.
+
+    Args:
+        points: one line for each point. most: largest number of columns.
+    """
     skipped = ("excess_risk", "nonprivate_excess_risk", "constant_excess_risk")
     if points["excess_risk"].notna().all():
         skipped = ("accuracy", "nonprivate_accuracy", "majority_accuracy")

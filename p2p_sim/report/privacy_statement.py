@@ -52,16 +52,15 @@ class StatementLine(NamedTuple):
 def statement(
     rows: pd.DataFrame, table: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]
 ) -> dict[str, Any]:
-    """The parts of a report's section on privacy, by name.
-
-    promise: paragraphs. lines: ε by observer. compared: a lower bound on ε and the papers' bounds. partial: whether a
-    line or a bound is not known for all points. refused: which of the papers' bounds do not apply, and why. conditions:
-    groups of a heading and its conditions. bases: how ε was computed, each way with its number of points.
+    """The parts of a report's section on privacy, by name. promise: paragraphs. lines: ε by observer. compared: a lower
+    bound on ε and the papers' bounds. partial: whether some line or bound is known at only some of the points. refused:
+    which of the papers' bounds do not apply, and why. conditions: groups of a heading and its conditions. bases: how
+    the learner's ε was computed, each way with its number of points.
 
     Args:
-        rows: one line a point and replicate. table: one line a point, from `with_failures`.
-        mechanisms: descriptions by kind.
-        terms: the conditions of the figures, by the rows' column `statement`.
+        rows: one line for each point and replicate. table: one line for each point, with its number of replicates.
+        mechanisms: words for each kind of mechanism. terms: the privacy statements without numbers (observer,
+        conditions, basis), by the identifier in the rows' column `statement`.
     """
     # a point all of whose replicates failed has no figures
     measured = table[table["replicates"] > 0]
@@ -146,9 +145,11 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """Sentences on what ε does not cover: further releases, other networks, φ from an oracle, real data.
+    """Sentences on what ε does not cover: further releases about the same users, other courses of the network, a
+    mechanism that was told the clusters' heterogeneity φ (which depends on true labels), and real data.
 
-    measured: one line a point that has results.
+    Args:
+        rows: one line for each point and replicate. measured: one line for each point that has results.
     """
     text = "Each ε is about one release"
     if len(measured) > 1 or len(rows) > 1:
@@ -179,7 +180,14 @@ class ConditionGroup(NamedTuple):
 
 
 def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]) -> list[ConditionGroup]:
-    """The conditions of the rows' privacy figures; figures with equal conditions share a group."""
+    """The conditions under which the rows' values of ε hold, as groups of a heading and a list of conditions. Values of
+    ε by the same mechanism and claimant with equal conditions share a group. If the conditions of some row are not on
+    disk, a warning is the last group.
+
+    Args:
+        rows: one line for each point and replicate. mechanisms: words for each kind of mechanism. terms: the
+        privacy statements without numbers, by the rows' column `statement`.
+    """
     # for each mechanism, claimant and set of conditions: the points of each figure that has them
     groups: dict[tuple[str, str, tuple[str, ...]], dict[str, set[str]]] = {}
     texts = dict(OBSERVERS)
@@ -200,10 +208,14 @@ def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, 
 
 
 def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
-    """The heading of a group: its observers, each with the number of points if some points have other conditions.
+    """The heading of a group of privacy figures that have the same conditions: the mechanism or, for a plug-in, who
+    claims the figures, and the observers. An observer to whom the conditions apply at only some points has the number
+    of these points.
 
-    kind: of the mechanism. claimed: the plug-in that claims the figures, or empty. who: the points of each column.
-    everywhere: how many points there are.
+    Args:
+        kind: of the mechanism. claimed: the plug-in that claims the figures, or empty. who: for each column of ε,
+        the points at which it has these conditions. mechanisms: words for each kind of mechanism. everywhere: how
+        many points there are.
     """
     text = mechanisms.get(kind, kind)
     about = "" if kind == "label_exchange" else f"{plain(text)}: "
@@ -217,7 +229,13 @@ def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: M
 
 
 def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
-    """Bounds of the papers that do not apply, each with the first condition that fails and the number of points."""
+    """Sentences on bounds of the papers that do not apply, each with the first condition that fails and, if it fails at
+    some points only, their number.
+
+    Args:
+        rows: one line for each point and replicate. terms: the privacy statements without numbers (for a bound that
+        does not apply, the condition that fails), by the rows' column `statement`.
+    """
     points: dict[str, set[str]] = {}
     for point, _, statements in _statement_terms(rows, terms):
         for column, text in COMPARED:
@@ -238,7 +256,13 @@ class PointTerms(NamedTuple):
 
 
 def _statement_terms(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[PointTerms]:
-    """Every point with the terms of its statements; points whose terms are not on disk are left out."""
+    """Each point with its mechanism's kind and its terms: by column of ε, the privacy statement without its numbers
+    (conditions, observer, basis). A point appears once for each set of terms that its replicates have; points whose
+    terms are not on disk are left out.
+
+    Args:
+        rows: one line for each point and replicate. terms: the terms by the rows' column `statement`.
+    """
     if "statement" not in rows:
         return []
     lines = rows[[POINT, "mechanism_kind", "statement"]].drop_duplicates().astype(str)

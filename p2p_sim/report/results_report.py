@@ -107,9 +107,12 @@ def _pictures(results: Results) -> "list[Picture]":
 
 
 def _usual(results: Results, column: str) -> list[FigureRequest]:
-    """The figures of a sweep whose file names none: `column` against ε, and both against the first axis.
+    """The three figures of a sweep whose file names none: `column` against ε, `column` against the first swept key, and
+    ε against the first swept key. The other keys make lines. If there would be more than seven lines, the key with the
+    most values, of those with 2 to 9, makes panels instead.
 
-    If there would be more than seven lines, the key with the most values (of those with at most nine) makes panels.
+    Args:
+        results: the sweep's rows and keys. column: a measure of utility, such as excess risk.
     """
     first = results.keys[0]
     others = [axis[0] for axis in results.axes[1:]]
@@ -143,7 +146,9 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
 
 
 def _chosen(results: Results) -> str:
-    """The sentences on choices of a search that ε does not count, for a caption; else empty."""
+    """A caption's text for rows of a parameter search: that settings were chosen by looking at private data in a way
+    that the stated ε does not count. It begins with a space; empty for other rows.
+    """
     return "".join(f" {sentence}" for sentence in choices(results.rows))
 
 

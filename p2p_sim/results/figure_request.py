@@ -152,10 +152,13 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 
 
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
-    """Whether the values of a swept axis, one or several keys, need no lines of their own beside some columns.
+    """Whether a figure needs no lines of its own for the values of a swept axis (one key, or several that change
+    together), because some columns already show them. That is so if the axis has one value, if a column is one of its
+    keys, or if a column that is no privacy figure has one value for each value of the axis and the reverse.
 
-    They need none if there is one value, if a key is one of the columns, or if a column determines the value and the
-    reverse.
+    Args:
+        axis: the keys. columns: columns that the figure shows along x or as lines or panels. table: one line for
+        each point.
     """
     return table[axis[0]].nunique() < 2 or any(
         column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns

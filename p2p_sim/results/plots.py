@@ -169,10 +169,12 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
 
 
 def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Estimate]:
-    """The slope of log excess risk against log x for each line with at least three values of x above 0, by its label.
+    """Slope of log excess risk against log x, with its interval, for each line of a figure by its label. A line has a
+    slope if it has at least three values of x above 0 and no mean of 0.
 
     Args:
-        risk: excess risk, a row for each point and a column for each replicate.
+        view: which columns are along the axes and make lines. table: one line for each point. risk: excess risk, a
+        row for each point and a column for each replicate.
     """
     slopes = {}
     for line in series(table, view.group):
@@ -184,10 +186,13 @@ def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Es
 
 
 def _towards_floor(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> str:
-    """A note on how excess risk falls with x = n: by the paper's bound, and in its distance from the exact floor.
+    """A note on how excess risk falls with x, the number of users n: the slope -1/2 of the paper's Theorem 4, and the
+    fitted slope of the measured distance |excess risk - floor|. The floor is the excess risk that infinitely many
+    exchanged labels would leave, computed exactly; where it is unknown, the note has the first part alone.
 
     Args:
-        risk: excess risk, a row for each point and a column for each replicate.
+        view: which column is along x. table: one line for each point. risk: excess risk, a row for each point and a
+        column for each replicate.
     """
     note = "Theorem 4's bound falls with slope -1/2 towards its floor"
     if FLOOR in table and table[FLOOR].notna().all() and table[view.x].nunique() > 2:

@@ -150,7 +150,16 @@ def _check_axis(axis: dict[str, Any]) -> None:
 
 
 def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> None:
-    """Raise an error if a plot's entry but `fit` is not text, or seed, scenario, replicates or versions is wrong."""
+    """Checks the plots and some other entries of a manifest, the file that says what was run. In each plot all values
+    but that of `fit` (whether theory is drawn) must be text or None.
+
+    Args:
+        manifest: its entries seed (0 to 2**63 - 1), scenario, replicates and versions are checked. plots: the plots
+        that the sweep's file asks for.
+
+    Raises:
+        TypeError: when an entry is of a wrong type. ValueError: when seed is no whole number in this range.
+    """
     for plot in plots:
         for key, value in plot.items():
             if key != "fit" and not isinstance(value, str | None):

@@ -68,7 +68,12 @@ class Store:
             self.stored[row["scenario"]].add(row["replicate"])
 
     def has(self, point: str, replicate: int) -> bool:
-        """Whether a replicate, by its index, of a point, by 16 digits of its identity, is on disk."""
+        """Whether the row of one replicate is on disk.
+
+        Args:
+            point: the first 16 hexadecimal digits of the hash that identifies a setting of the scenario. replicate:
+            index of the replicate, from 0.
+        """
         return replicate in self.stored.get(point, ())
 
     @property

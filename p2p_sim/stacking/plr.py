@@ -41,7 +41,9 @@ class PerturbedObjective:
     prior: Floats
 
     def gradient(self, weights: Floats, noise: Floats) -> Floats:
-        """The gradient at the weights (d,): (d,) for one noise vector b (d,), or (m, d) for many (m, d)."""
+        """The gradient of the objective at the weights w (d,). The noise b only adds a constant to it. For one noise
+        vector (d,) the result is (d,); for m noise vectors (m, d) at the same weights it is (m, d), a row for each.
+        """
         rows = self.signed_rows
         pull = _sigmoid(-(rows @ weights)) @ rows
         fixed = self.extra_l2 * weights + self.l2 * (weights - self.prior) - pull / len(rows)

@@ -81,11 +81,14 @@ class _Stacking(PrivateBinaryClassifier):
     def _combine(
         self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator
     ) -> None:
-        """Train the high-level model if there is one (`high_coef_`), and state the privacy of both levels (`privacy_`).
+        """Trains the high-level model if there is one (`high_coef_`, else None), on the scores that low-level models
+        give to further rows, and states the privacy of all that is fitted (`privacy_`). Its ε is the largest of a
+        low-level model and of the high level, since each row is used in one of them only.
 
         Args:
-            margins: (m, K) low-level scores of the m rows of the high level. signs: (m,) their labels ±1.
-            low: how the low-level models were perturbed. rng: draws the high level's noise.
+            margins: (m, K) scores of m rows by K low-level models. signs: (m,) their labels ±1. low: the noise and
+            regularisation of each training of low-level models, from which its ε follows. rng: draws the high
+            level's noise.
         """
         bounds, self.high_coef_ = [perturbation.privacy() for perturbation in low], None
         if self.combiner == "stacked":
@@ -117,7 +120,12 @@ class _Stacking(PrivateBinaryClassifier):
         raise NotImplementedError
 
     def _shares(self, count: int) -> Floats:
-        """The weights (K,) of the votes of K = `count` low-level models, of sum 1."""
+        """Weights (K,) of sum 1 of the votes of K low-level models where no high-level model is trained: all equal
+        here; a subclass may take the models' importance.
+
+        Args:
+            count: K.
+        """
         return np.full(count, 1.0 / count)
 
 
@@ -188,7 +196,14 @@ class GroupStacking(_Stacking):
     importance_is_public: bool = False
 
     def _fit(self, rows: Floats, signs: Floats, groups: FeatureGroups, priors: tuple[Floats, ...]) -> Self:
-        """Train both levels on rows (n, d) and signs ±1 (n,), weights drawn to priors (K,); returns itself."""
+        """Trains the low-level models of all feature groups on some of the rows and the high-level model, if there is
+        one, on the others; returns the estimator itself.
+
+        Args:
+            rows: (n, d) features. signs: (n,) labels ±1. groups: the K groups of features with importance q_k and
+            norm bounds. priors: K vectors (d_k,), one for each group of d_k features, towards which the group's
+            weights are drawn.
+        """
         rng = np.random.default_rng(self.random_state)
         low, high = self._split(len(rows), rng)
         self.models_ = train_groups(
@@ -263,12 +278,15 @@ def train_groups(
     tight: bool,
     rng: np.random.Generator,
 ) -> GroupModels:
-    """Train the low level of Algorithm 3: a private model for each feature group, at ε for all of them together.
+    """Trains the low level of Algorithm 3: a private model for each of K feature groups, at ε for all of them together.
+    A row's features in group k are clipped at the group's public norm bound, then scaled to norm at most q_k, the
+    group's importance (all q_k sum to 1).
 
     Args:
-        rows: (n, d), not clipped. signs: (n,) labels ±1. groups: with importance q_k.
-        priors: (K,) vectors u_k (d_k,), towards which the weights for rows scaled to norm q_k are drawn.
-        l2: λ; group k has λ q_k². tight: whether to calibrate by the sharper proof. rng: draws the noise.
+        rows: (n, d), not clipped. signs: (n,) labels ±1. groups: the groups with norm bounds and q_k. priors: K
+        vectors u_k (d_k,) towards which the weights are drawn; the weights belong to rows that are scaled as said.
+        epsilon: ε. l2: λ; the penalty of group k has the weight λ q_k². tight: whether the noise is calibrated by a
+        sharper proof than the paper's, which needs less of it. rng: draws the noise.
     """
     shares = groups.importance
     perturbation = calibrate_perturbation(epsilon, len(rows), [l2 * q * q for q in shares], shares, tight)

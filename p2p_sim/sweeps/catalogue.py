@@ -74,9 +74,9 @@ def references() -> dict[str, Reference]:
 
 
 def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
-    """The BibTeX keys of the project and of the papers behind some scenarios, each with settings that rest on it.
-
-    A setting is a text such as "mechanism.kind = label_exchange". A plug-in's kinds rest on no reference.
+    """BibTeX keys with the settings of the scenarios that rest on each: first this simulator's own key, with no
+    settings, then those of the papers behind the scenarios. A setting is a text such as "mechanism.kind =
+    label_exchange". Kinds of plug-ins rest on no paper.
     """
     return {PROJECT: [], **behind(scenario.model_dump(mode="json") for scenario in scenarios)}
 
@@ -169,9 +169,12 @@ def shows(text: str) -> str:
 
 
 def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
-    """Yields scenarios, as trees, that have all settings of a shipped file between them.
+    """Yields scenarios, as nested mappings, that together have every setting of a shipped file. For a scenario's file
+    it is this scenario alone. For a sweep it is the base scenario with each value of one axis at a time, all other axes
+    as in the base; combinations of values are not yielded.
 
-    For a scenario it is the file's `tree`; for a sweep, the base scenario with each value of each axis in turn.
+    Args:
+        path: of the file. tree: its content.
     """
     base = tree if "axes" not in tree else read_toml(find_scenario(tree["base"], folder=path.parent))
     base.setdefault("mechanism", {}).setdefault("kind", "label_exchange")

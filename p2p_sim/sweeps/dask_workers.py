@@ -290,7 +290,12 @@ class _Flight:
         return [each for each in results if each]
 
     def _look(self) -> None:
-        """Check, at most once a second, that the scheduler answers, and that a worker was there within `patience_s`."""
+        """Checks, at most once a second, that the scheduler answers and counts the workers' threads; an error ends the
+        run if there has been no worker for longer than `patience_s` seconds.
+
+        Raises:
+            RunFailed: when the scheduler is lost, or no worker was there for so long.
+        """
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
             return
@@ -302,7 +307,14 @@ class _Flight:
             raise RunFailed(f"dask: no worker at {self._plan.address} for {self._plan.patience_s:g} s; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
-        """The results of a batch whose Dask future ended; empty if the batch or its tasks are computed again."""
+        """The results of a batch of tasks whose Dask future has ended; empty if they are still to come. They are if the
+        worker ended before its result was fetched, so that Dask computes the batch again, or if too many workers died
+        with the batch, so that its tasks are to run again one by one. A task that was alone with too many deaths gets a
+        failed result.
+
+        Raises:
+            RunFailed: when the scheduler is lost, or a worker cannot work.
+        """
         from distributed import CancelledError, KilledWorker
 
         batch, since = self._air.pop(future)

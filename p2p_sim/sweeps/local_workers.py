@@ -214,9 +214,9 @@ class _Crew:
             later.join()
 
     def _next_here(self) -> Batch | None:
-        """The batch that this process runs next, a new one or that of a worker that is not ready.
-
-        None if a worker is ready or has died, or no batch is left.
+        """The batch of tasks that this process runs itself next, while the worker processes are still starting: a batch
+        that nobody has begun, else that of a worker that has not reported to be ready, which is ended. None if a worker
+        has reported or has died, or no batch is left.
         """
         with self._lock:
             if wait(list(self.workers), 0):

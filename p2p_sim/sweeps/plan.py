@@ -165,7 +165,9 @@ class SweepPlan:
             self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
-        """Replicate 0 for each population along the axes that is read from one's own files, not generated or public."""
+        """Replicate 0 of a scenario for each population along the axes that is read from the user's own files, not
+        generated or public; its data can then be checked before the sweep runs.
+        """
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]
 

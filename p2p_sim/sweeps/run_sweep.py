@@ -236,7 +236,10 @@ def _check_row(plan: SweepPlan, path: Path, row: Row) -> None:
 
 
 def _described(plan: SweepPlan) -> dict[str, Any]:
-    """The keys kind, axes and plots of a sweep's manifest; empty for a run, a plan without axes."""
+    """Entries that a sweep adds to the manifest, the file beside the results that says what was run: its kind, its axes
+    (each with keys, values and labels) and the figures to draw. Empty for a plan without axes, which is a run of one
+    scenario.
+    """
     if not plan.axes:
         return {}
     axes = [

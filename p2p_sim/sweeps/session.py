@@ -61,14 +61,15 @@ class Session:
         noted: Callable[[Sequence[Done]], None],
         stop: bool = False,
     ) -> Done | None:
-        """Run tasks and write down their rows and failures; return the failure that ended the work, or None.
+        """Runs tasks, each one replicate, and writes their rows and failures into the results directory as they come;
+        returns the failure that ended the work, or None.
 
         Args:
-            batches: the tasks.
-            work: runs a batch of tasks.
-            columns: gives the columns that a task's row has besides those of its replicate.
-            noted: called with results, once their rows, which are then complete, and failures are on disk.
-            stop: whether the first failure ends the work and is returned; other tasks under way are then dropped.
+            batches: groups of tasks that a worker gets together. work: runs a batch and returns a result for each
+            task, a row or an error. columns: gives, for a task, the columns that its row has besides those of its
+            replicate, such as the values of swept keys. noted: called with results after their rows and failures
+            are on disk; the rows then have these columns. stop: whether the first failure ends the work and is
+            returned; it is then not written, and other tasks under way are dropped.
         """
         for results in self.executor.run(batches, work):
             # rows are written first, so that a failure in the same batch loses none of them

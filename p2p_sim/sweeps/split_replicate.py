@@ -41,7 +41,10 @@ class ShardsTask(Task):
 
 
 def _prepare(task: Task) -> Prepared | Streamed:
-    """What the replicate of a task needs to run; `Streamed` if its users need not all be in memory at a time."""
+    """The users, the mechanism and the network of a task's replicate, before anything is exchanged. It is a `Streamed`,
+    whose users are drawn shard by shard (a shard is a group of whole clusters) and not held in memory, if the scenario
+    allows that; else a `Prepared` with all users.
+    """
     return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
 
 

@@ -122,7 +122,13 @@ def perform(batch: Batch) -> list[Done]:
 
 
 def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Done:
-    """The result of a task: the row and terms that `compute` returns for it, or the error that it raises."""
+    """The result of a task: the row that `compute` returns and its terms (the conditions of its privacy figures; None
+    if there are none), or the error that it raises, and the seconds taken. Exceptions are caught, so that a task cannot
+    end its worker by one.
+
+    Args:
+        task: one replicate of one setting. compute: takes the task and returns row and terms.
+    """
     begin = time.perf_counter()
     try:
         row, terms = compute(task)
@@ -193,13 +199,17 @@ class TaskQueue:
         return self._ended and not self._drawn and not self._suspects
 
     def draw(self, most: int) -> int:
-        """Let up to `most` batches more wait to be handed out, and return how many wait now."""
+        """Takes up to `most` further batches from the iterator of all batches into the queue of those that wait to be
+        handed out, and returns how many wait now.
+        """
         self._drawn.extend(islice(self._batches, most))
         self._ended = len(self._drawn) < most
         return len(self._drawn)
 
     def suspect(self) -> Batch | None:
-        """Take the next task whose worker died, as a batch; None if there is none."""
+        """Takes out the next task whose worker died, as a batch of this task alone; None if there is none. It runs
+        alone because, if its worker dies again, only this task can be the cause.
+        """
         return self._suspects.popleft() if self._suspects else None
 
     def fresh(self) -> Batch | None:
@@ -215,15 +225,14 @@ class TaskQueue:
         self._drawn.appendleft(batch)
 
     def lost(self, batch: Batch, alone: bool, wall_s: float, error: str) -> list[Done]:
-        """Take back a batch whose worker died: its tasks are to be sent again, or its only task fails.
-
-        Returns the result of a failed task; else an empty list.
+        """Takes back a batch of tasks whose worker died. Its tasks are queued to run again one by one; but a task that
+        was alone, and has now had so many deaths of its own as are allowed, fails instead. Returns the result of the
+        failed task in a list, else an empty list.
 
         Args:
-            batch: what the worker had begun.
-            alone: whether only a task of this batch can be the cause.
-            wall_s: seconds since the batch was sent.
-            error: the reason for a failed task, in one line.
+            batch: what the worker had begun. alone: whether only this batch can be the cause, since the worker had
+            no other work. wall_s: seconds since the batch was sent. error: the reason for a failed task, in one
+            line.
         """
         if alone and len(batch) == 1:
             self._deaths[batch[0]] += 1

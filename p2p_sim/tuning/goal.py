@@ -112,13 +112,16 @@ LOOKS = tuple(COSTS)
 
 
 def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
-    """Raise an InputError if a search would look at more than it declares.
+    """Checks that a parameter search looks at no more data than it declares, and raises an error if it would.
 
     Args:
-        look: what the search declares to look at. scenario: what is searched. keys: the keys that the search varies.
+        look: what the search declares. "public": only synthetic or public data, no private labels; the choice costs
+        no ε. "released": noisy labels that are released once, so that only keys of the learner may vary; no further
+        ε. "curator": true labels, by a private selection whose ε includes the choice. "oracle": true labels, which
+        no ε counts. scenario: what is searched. keys: the keys that the search varies.
 
     Raises:
-        InputError: one line.
+        InputError: when the search would look at more, or `look` is none of these; one line.
     """
     if look not in LOOKS:
         raise InputError(f"--look {look}: must be one of {', '.join(LOOKS)}")
@@ -137,10 +140,15 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
 
 
 def check_goal(look: str, goal: Goal) -> None:
-    """Raise an InputError if a search with this look cannot measure the goal's score.
+    """Checks that a parameter search can measure its goal with what it looks at, and raises an error if it cannot. A
+    search that looks at released labels or is a curator's cannot judge excess risk or the distance of densities. A
+    curator's search needs a largest ε as its condition, not a least accuracy.
+
+    Args:
+        look: "public", "released", "curator" or "oracle". goal: the score to be optimised and the condition.
 
     Raises:
-        InputError: one line.
+        InputError: when they do not go together; one line.
     """
     if look in ("released", "curator") and goal.column in ("excess_risk", "half_l1"):
         raise InputError(f"--goal {goal.column}: nobody can judge it with --look {look}; choose accuracy or error_rate")

@@ -127,7 +127,10 @@ class Trials:
         return self._settings(drawn.params)
 
     def _frozen(self, trial: Trial) -> "FrozenTrial":
-        """A trial as Optuna's `FrozenTrial`, with its settings, state, loss and violation."""
+        """A trial (one setting that a search tries) in the form that Optuna stores. Its loss, the number that the
+        search minimises, is the trial's value only if all replicates ran; otherwise it is an intermediate value. Its
+        violation, by how much the goal's condition is missed, becomes a constraint.
+        """
         from optuna.trial import TrialState, create_trial
 
         measured = trial.loss is not None and trial.violation is not None

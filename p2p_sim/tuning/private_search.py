@@ -101,7 +101,15 @@ def planned(
 def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
-    """The bound of a whole selection: a run counts as the worst of all candidates, composed with the noisy score."""
+    """The privacy bound of a whole selection: several runs, each with a candidate drawn at random, of which only the
+    one with the best noisy score is released. Every run is charged the worst of all candidates, composed with the noisy
+    score.
+
+    Args:
+        candidates: scenarios that may be drawn. run_epsilon: ε to which each run's mechanism is calibrated. scale:
+        scale of the noise on the score, the number of right answers; the score alone has ε = 1/scale. law: law of
+        the number of runs. data_dir: where data files are.
+    """
     scenarios = [candidate.replace(**{TARGET: run_epsilon}) for candidate in candidates]
     accountants = dict.fromkeys(_accountant(s.model_dump_json(exclude={"learner"}), s, data_dir) for s in scenarios)
     run = Composition((WorstOf(tuple(accountants)), NoisyScore(scale)), (1, 1))
@@ -154,7 +162,14 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
 
 
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
-    """Run tasks of a selection; a run has the users of replicate 0 and the noise of its task's replicate."""
+    """Runs the tasks of a private selection one after another and returns their results; each row has a noisy score of
+    the model. All tasks have the same users, those of replicate 0; the task's own replicate index decides only the
+    noise.
+
+    Args:
+        batch: the tasks. noise_scale: scale of the noise on the score, the number of users whose label the model
+        predicts rightly.
+    """
     return [attempt(task, lambda task: row_scored(task.case, noise_scale)) for task in batch]
 
 

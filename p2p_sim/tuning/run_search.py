@@ -126,7 +126,10 @@ def tune(
 
 
 def perform_judged(batch: Batch) -> list[Done]:
-    """Run tasks one after another; each row has the accuracy on released labels that were held back."""
+    """Runs tasks one after another and returns their results. Each row has, besides the usual columns, an estimate of
+    the accuracy with its interval, made without true labels: the model learns from two thirds of the released noisy
+    labels and is judged by the other third.
+    """
     return [attempt(task, lambda task: row_judged(task.case)) for task in batch]
 
 

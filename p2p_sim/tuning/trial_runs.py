@@ -68,12 +68,17 @@ class Tuning:
 
     @property
     def searched(self) -> int:
-        """The number of replicates that the search looks at; one if it looks at released labels or is a curator's."""
+        """The number of replicates on which the search compares settings: all of the scenario if it looks at public
+        data or true labels, and one if it looks at released labels or is a curator's private selection, since there is
+        then one release or one group of users.
+        """
         return self.base.replicates if self.look in ("public", "oracle") else 1
 
     @property
     def truth(self) -> Goal:
-        """The goal with scores on true labels, which only a simulation can measure."""
+        """The search's goal (score, and condition on ε or accuracy), but with scores computed from users' true labels
+        rather than estimated from released ones; only a simulation knows them.
+        """
         return replace(self.goal, judged=False)
 
     @property
@@ -94,7 +99,10 @@ class Tuning:
         )  # fmt: skip
 
     def columns(self, trial: Trial) -> dict[str, Any]:
-        """The columns that a trial's rows have besides those of its replicates: settings, number, look."""
+        """The columns that a trial's rows have besides those of its replicates: the values of the searched keys, the
+        trial's number, and what the search looks at ("public", "released", "curator" or "oracle"). A trial is one
+        setting that the search tries.
+        """
         return {**trial.settings, TRIAL: trial.number, LOOK: self.look}
 
     def opened(
@@ -130,9 +138,13 @@ class TrialRuns:
         self._rows.update({(row["scenario"], row["replicate"]): row for row in rows})
 
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
-        """The score and ε of each of some trials, by the trial's number, in the replicates whose indices are `rung`.
+        """The score and ε of some trials in some replicates: by the trial's number, then by the replicate's index; None
+        for a replicate without a row, and nothing for a trial whose settings are not valid. A trial is one setting that
+        the search tries. Replicates that are not on disk are run first, but only for trials that have not ended.
 
-        Replicates that are not on disk are run, unless their trial has ended.
+        Args:
+            trials: the trials. rung: the replicates' indices; a search measures the first few of all trials, then
+            more of those that are still hopeful.
         """
         points = {trial.number: self._point(trial) for trial in trials}
         # two trials of the same settings are one point, which the later one runs

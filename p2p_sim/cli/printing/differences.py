@@ -66,7 +66,10 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
 
 
 def _method(comparison: Comparison) -> tuple[str, ...]:
-    """Sentences that say how the intervals were computed."""
+    """Three sentences on how two results directories were compared: whether the 95% intervals of the differences are of
+    paired replicates or, as the seeds differ, of independent samples (Welch); what "all points" averages over; and that
+    an ε is the worst of the replicates.
+    """
     text = "Paired by replicate: both used the same seed, so a replicate uses the same random numbers on both sides."
     of = "the replicates that both have"
     if not comparison.paired:

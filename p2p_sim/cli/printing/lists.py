@@ -113,7 +113,10 @@ def catalogue_output(entries: Sequence[Entry]) -> Output:
 
 
 def _state(need: str) -> str:
-    """A need of a shipped scenario or sweep, with a remark whether this machine has it, if that is known."""
+    """What a shipped scenario or sweep needs, such as "data set adult", "plug-in NAME" or "extra [deep]", followed by
+    whether this machine has it: ": found", or ": missing" with the command that helps for a data set. Needs that only a
+    run can check stay as they are.
+    """
     here = is_here(need)
     if here is None:
         return need
@@ -123,9 +126,13 @@ def _state(need: str) -> str:
 
 
 def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
-    """Print BibTeX entries. Lines before each, which BibTeX ignores, say what it is cited for.
+    """Print BibTeX entries of references. Above each stand comment lines, which BibTeX ignores, with the settings of
+    the scenario that rest on it. Comments at the end name each plug-in with its version, and point to its own
+    documentation.
 
-    cited: for the BibTeX key of each reference, what it is cited for. packages: versions of plug-ins by name.
+    Args:
+        cited: for the BibTeX key of each reference, the settings that rest on it, such as "mechanism.kind =
+        label_exchange". packages: versions of plug-ins by package name.
     """
     parts = ["\n".join([*(f"% {line}" for line in why), references()[key].bibtex()]) for key, why in cited.items()]
     parts += [f"% Plug-in {name} {version}: see its own documentation" for name, version in packages.items()]

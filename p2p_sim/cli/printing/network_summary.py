@@ -98,10 +98,13 @@ def _seconds(value: float | None) -> str:
 
 
 def message_lines(rows: Any, verbose: bool) -> list[Line]:
-    """Lines of a run's summary about requests and arrivals; none if no messages were simulated.
+    """Lines, each a label and a text, about the messages of a run: the share of requests that were answered and, if
+    `verbose`, submissions per user and how soon half and 99% of what was sent to learn from had arrived. Empty if no
+    messages were simulated or nobody asked.
 
-    rows: the run's results, a row for each replicate. verbose: whether submissions and arrival times are among the
-    lines.
+    Args:
+        rows: a data frame with the run's results, a row for each replicate (random repetition). verbose: adds the
+        further lines.
     """
     values = means(rows)
     if "completion_time_s" not in values:

@@ -118,13 +118,18 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
-    """Warn of everything unusual about an overlay. counts: numbers as texts, by column of `ODDITIES`."""
+    """Give one Python warning for each unusual thing about an overlay, the graph of who may ask whom. counts: how often
+    each occurs, as text, by its column: "isolated_users", "disconnected_clusters" or "dropped_edges" (edges of the
+    user's file that were left out).
+    """
     for column, text in counts.items():
         warnings.warn(f"network.overlay: {text} {ODDITIES[column]}", stacklevel=2)
 
 
 def more_on_disk(replicates: int) -> str:
-    """A remark such as " (3 more on disk)" on replicates on disk that were not requested; empty for 0 replicates."""
+    """The remark " (3 more on disk)" for 3 `replicates`: results that an earlier run, with a larger number of
+    replicates, left in the directory and that this run did not ask for. Empty for 0.
+    """
     return f" ({replicates:,} more on disk)" if replicates else ""
 
 

@@ -25,12 +25,14 @@ class AuditOutput(Output):
 def reported(
     title: str, record: dict[str, Any], lines: Sequence[Line], bound: PrivacyBound, *, limit: str, excess: str
 ) -> AuditOutput:
-    """The output of an audit: a table of the attack beside the bound, then the bound's conditions.
+    """The output of an audit: a table, a sentence if the audit passed, and the conditions of the bound that was
+    attacked. It also holds the line to print if the audit failed.
 
     Args:
-        title, lines: of the table. record: all results, for JSON, with the entry "passed". bound: that was attacked.
-        limit: words for the bound that the attack stays within if the audit passed. excess: a sentence on what the
-            attack proves beyond the bound if the audit failed.
+        title: of the table. record: all results for JSON, with the entry "passed". lines: the table's lines, pairs
+        of a label and a text. bound: the stated ε at δ that the audit tested. limit: words for what the attack
+        stays within, for a passed audit. excess: a sentence on what the attack proves beyond that, for a failed
+        audit.
     """
     passed = [f"passed: the attack stays within {limit}"] if record["passed"] else []
     return AuditOutput(record, [two_columns(title, lines), *passed, bound], f"audit failed: {excess}")
@@ -138,7 +140,10 @@ def draw_one_run(audit: object, path: Path) -> None:
 
 
 def learned_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines about an attack by a classifier on a small cluster: δ that it proves, certified δ, and its power."""
+    """Lines about the second attack on small clusters of an exchange, in which a classifier guesses the targets' labels
+    from all submissions and their times: for each tested ε the δ that it proves and the certified one, then which leaks
+    it would detect. audit: this attack's results.
+    """
     rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
     return [
         (
@@ -151,7 +156,10 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _power_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines on the leaks that the audit finds with a stated power, leaks that it may find, and those it cannot find."""
+    """Lines on which leaks the audit would detect, a leak being a mechanism that is less private than stated: with
+    which probability too little noise that raises ε by 10%; the smallest such rise that is detected in half of the
+    audits; leaks of other kinds that are looked for, without a stated probability; and leaks that are not.
+    """
     power = (
         f"noise so small that ε rises by {PRINTED_RISE - 1:.0%} would be seen with probability {_share(audit.power)}"
     )
@@ -166,7 +174,10 @@ def _power_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def excess(audit: OneRunAudit) -> str:
-    """Words on the first bound that the attack refutes, or on the test that rejects the protocol's declared law."""
+    """Words on why an audit failed: the test that refuses what the protocol declares about its submissions (their law,
+    or a symmetry among users), if one does; else the first tested ε at which the attack proves a larger δ than
+    certified, or else the ε that it proves above the certified one.
+    """
     if audit.refuted is not None:
         probability = audit.refuted.probability
         return f"refuses the declared law by {audit.refuted.name} (probability {probability:.2g} if it were true)"

@@ -30,7 +30,12 @@ if TYPE_CHECKING:
 
 
 def privacy_output(question: Question, answer: Answer) -> Output:
-    """The output of `p2p-sim privacy`: the statement with its conditions, ε₀ of the noise alone, and the paper's ε."""
+    """The output of `p2p-sim privacy`: ε at δ, or δ at ε, with its conditions, the ε₀ of one noisy label alone, the ε
+    of the clustering paper's Lemma 9 where it applies, and how much better a label can be guessed.
+
+    Args:
+        question: the exchange's parameters, and who observes. answer: the computed figures.
+    """
     ends = {"delta_lower": answer.delta_lower, "delta_upper": answer.delta_upper}
     record = {
         **whole(answer.bound),
@@ -45,7 +50,10 @@ def privacy_output(question: Question, answer: Answer) -> Output:
 
 
 def calibration_output(calibration: Calibration) -> Output:
-    """The output of `p2p-sim calibrate`: one flip probability for all clusters, and one for each size."""
+    """The output of `p2p-sim calibrate`: the flip probability with which ε stays within a target in clusters of all the
+    given sizes, the one for each cluster size alone, and the stated ε at the former, with its conditions. calibration:
+    these figures.
+    """
     record = {
         "flip_prob": calibration.flip_prob,
         "sampling_rate": calibration.sampling_rate,

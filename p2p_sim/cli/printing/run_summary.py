@@ -217,7 +217,13 @@ def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
 
 
 def _alone(rows: Any, who: str) -> list[Line]:
-    """A line with ε₀ of a user's own message, for an observer `who`; no line if users send no messages."""
+    """One line, in a list, with ε₀, the privacy of a single user's own noisy message against somebody who sees it and
+    knows whose it is: the largest over all replicates. An empty list if users send no messages of their own.
+
+    Args:
+        rows: the run's results, a row for each replicate, with the column "epsilon_local". who: the text before the
+        figure, which names ε₀ and the observer, such as "ε₀, peer: sees one noisy label".
+    """
     if rows["epsilon_local"].isna().any():
         return []
     local = float(rows["epsilon_local"].max())
@@ -230,9 +236,14 @@ def _finite(value: float | None) -> float:
 
 
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
-    """Lines with ε on a simulated network: of some users alone, and of observers who see more than the learner.
+    """Lines with further ε of a label exchange over a simulated network: the largest ε of a sample of users; the ε of
+    users who did not submit their own label for want of a reply; of a learner who also sees arrival times; and of the
+    learner together with a coalition of users. Each is left out where it is unknown. Without `verbose` the sample is
+    left out too, and so are arrival times unless they raise ε. The list is empty if no network was simulated.
 
-    worst: the largest ε over all replicates, by column; None where there is none. at: words that name δ.
+    Args:
+        rows: the run's results, a row for each replicate. worst: the largest ε over all replicates, by column; None
+        where there is none. at: words that name δ. verbose: whether lines that matter less are added.
     """
     if worst["epsilon_others_upper"] is None:
         return []
@@ -265,7 +276,13 @@ def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 
 def _computed(rows: Any, terms: Terms) -> list[Line]:
-    """Lines on how ε was computed, and on the papers' bounds, or why they do not apply."""
+    """Lines on how the learner's ε was computed, on the ε below which none can hold, and on the ε that the papers state
+    (a curator's algorithm, Lemma 9, Theorem 3), or why a paper's statement does not apply here.
+
+    Args:
+        rows: the run's results, a row for each replicate. terms: by column of ε, the words of its statement or, for
+        a paper's ε, the condition that fails.
+    """
     worst = worst_epsilons(rows)
     lines = [
         ("how ε was computed", str(rows.loc[rows["epsilon_upper"].astype(float).idxmax(), "basis"])),
@@ -294,9 +311,13 @@ def meaning(rows: Any) -> str:
 
 
 def reservations(rows: Any, verbose: bool = True) -> list[str]:
-    """Sentences on what the learner's ε does not cover or presupposes, and on what can be guessed.
+    """Sentences on how many of 100 labels somebody guesses right with and without what users send, on who else sees
+    noisy labels or must be trusted, and on what ε leaves out.
 
-    rows: a run's results, a row for each replicate. verbose: whether to explain what is known before a guess.
+    Args:
+        rows: a data frame with a run's results, a row for each replicate. verbose: whether guesses are also stated
+        for somebody who knew beforehand how frequent each label is in each cluster; otherwise all labels are
+        equally likely to her before.
     """
     first = rows.iloc[0]
     # who else sees something, or must be trusted

@@ -26,10 +26,13 @@ NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 
 def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
-    """The output of an audit of any kind: the attack, the exact or certified value, and the paper's bound.
+    """The output of an audit of any kind: what the attack proves beside the exact or certified ε and δ, and the paper's
+    bound where there is one.
 
     Args:
-        size_requested: whether the user chose the size of a small cluster; if not, the audit did.
+        audit: the results. size_requested: whether the user chose the size of the attacked cluster; if not, words
+        after the size say why the audit chose it (the scenario's smallest cluster, or most power). It matters only
+        for attacks on copies of one cluster.
     """
     match audit:
         case OneRunAudit():
@@ -45,7 +48,9 @@ def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
 
 
 def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
-    """The fields of a statement without ε and δ, which an audit's record takes from its own tests."""
+    """All fields of a privacy statement for JSON, such as the observer and the conditions, but not the bounds of ε and
+    not δ, since an audit's record gets these numbers from its own tests. bound: the statement.
+    """
     numbers = ("epsilon_lower", "epsilon_upper", "delta")
     return {key: value for key, value in whole(bound).items() if key not in numbers}
 

@@ -65,9 +65,13 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
-    """Lines with parameters such as α and θ in the fresh replicates; each replicate may calibrate them anew.
+    """Lines with the mechanism's parameters, such as α and θ, in fresh replicates: repetitions of the best settings
+    that the search had not looked at. A parameter that is computed anew from the clusters of each replicate is given as
+    a range, with words that say so.
 
-    fresh: rows of the replicates. columns: of the parameters; one that some replicate lacks is left out.
+    Args:
+        fresh: the results of these replicates, one row each. columns: the parameters; one that has no value in some
+        replicate is left out.
     """
     lines = []
     for column in columns:

@@ -40,9 +40,12 @@ def _utility(rows: Any) -> list[Line]:
 
 
 def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
-    """Lines with the excess risk, if it is known, of the learner, the learner without privacy, and a constant.
+    """Lines with the mean excess risk, which is the expected loss above that of the best model of the learner's class:
+    of the learner, of the same learner without privacy, and of the best constant prediction. Figures without a mean in
+    `values` are left out.
 
-    values: means by column. heading: the text of the first line.
+    Args:
+        values: means over replicates, by column of the results. heading: the text of the first line.
     """
     return _measured_lines(
         values,

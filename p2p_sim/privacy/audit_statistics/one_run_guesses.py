@@ -165,9 +165,15 @@ class Growth(NamedTuple):
 
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
-    """Kelly's stake: the λ with which evidence against the claim (ε, δ) grows most per target; and the mean growth.
+    """The best stake of a test against the claim (ε, δ), and how fast evidence then grows for each target.
 
-    right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise.
+    A stake λ is the weight of a guess: each target multiplies the evidence E by 1 + λ(s - δ), with s = 1 for a right
+    guess, -e^ε for a wrong one, and 0 without a guess. The best stake (Kelly's) makes the mean of ln E grow most; this
+    mean growth for one target is returned with it.
+
+    Args:
+        right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise. epsilon,
+        delta: the claim that is tested.
     """
     loss, silent = math.exp(epsilon) + delta, max(0.0, 1.0 - right - wrong)
 
@@ -182,10 +188,14 @@ def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
 
 
 def binomial_power(claimed: float, true: float, trials: int, error: float) -> float:
-    """The power of a binomial test of guesses without abstention: the probability that it refuses the claimed δ(0).
+    """The probability that a binomial test refuses a claimed δ(0), for an attacker who guesses the label of every
+    target.
 
-    claimed: δ(0) of the claim. true: Pr[right] - Pr[wrong] of the attack. trials: how many targets are guessed.
-    error: probability that the test refuses a true claim.
+    Under the claim a guess is right with probability at most (1 + δ(0))/2, so that many right guesses refuse it.
+
+    Args:
+        claimed: the δ at ε = 0 that is claimed. true: Pr[right] - Pr[wrong] of the attack. trials: number of
+        targets, users whose label is guessed. error: largest probability that the test refuses a true claim.
     """
     from scipy.special import bdtrc
 

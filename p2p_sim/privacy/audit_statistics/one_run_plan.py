@@ -64,7 +64,11 @@ class GuessEvent:
 
     @property
     def reached(self) -> float:
-        """The expected Pr[right] - e^ε Pr[wrong], about the δ(ε) that the guesses can prove."""
+        """The Pr[right] - e^ε Pr[wrong] of the guesses that the pilot run lets expect.
+
+        Whatever the guesses, the true value is at most δ(ε) of the mechanism, so that with many targets they prove
+        about this value as a lower bound of δ(ε).
+        """
         return self.right - math.exp(self.epsilon) * self.wrong
 
     def guesses(self, targets: AttackScores) -> Guesses:
@@ -135,12 +139,19 @@ class OneRunPlan:
 def plan_one_run(
     pilot: AttackScores, epsilons: Sequence[float], delta: float, *, trials: int, error: float, exact: Sequence[bool]
 ) -> OneRunPlan:
-    """The plan that is expected to prove the largest lower bounds, chosen by a pilot run.
+    """The tests of an attack in one run, chosen by a pilot run as those expected to prove the largest lower bounds of ε
+    and δ.
+
+    An attack gives each target, a user whose label is guessed, a score, which is larger if label 1 is likelier. For
+    each ε the plan states which attack's score is used, from which scores on 0 or 1 is guessed, and the weight of a
+    guess in the test.
 
     Args:
-        pilot: scores of other targets, which are not counted. epsilons: where δ is tested, ascending, 0 first.
-        delta: δ of the ε-test. trials: how many targets will count. error: error probability of all tests together.
-        exact: (A,) whether a score is the exact logarithm of the likelihood ratio: then its thresholds are ε and -ε.
+        pilot: scores and labels of other targets, which do not count as evidence. epsilons: values at which δ(ε) is
+        tested, ascending, 0 first. delta: δ at which ε is tested. trials: how many targets will count. error: error
+        probability of all tests together; the test at ε = 0 gets half of it, the others share the rest equally.
+        exact: for each attack, whether its score is the exact logarithm of the likelihood ratio; 1 is then guessed
+        from ε on, 0 below -ε.
     """
     rest = error * (1.0 - OF_ZERO) / len(epsilons)  # for each test of δ at ε > 0, and for the test of ε
     # Each attack's scores in ascending order, and the labels in this order.
@@ -213,10 +224,16 @@ class Drawn:
 
 
 def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
-    """Shares of type I and II errors among the targets if 1 is guessed from a threshold on, with their upper bounds.
+    """Shares of wrong guesses if 1 is guessed from a threshold of the score on, and 0 below, with upper bounds of both
+    error probabilities.
 
-    pilot: its scores' quantiles are the thresholds. targets: counted. attack: index of the score in both.
-    error: probability that any of the upper bounds fails.
+    An error of type I is to guess 1 for a target (a user whose label is guessed) with label 0; type II is the reverse.
+    Each array of the result has an entry for each of up to 25 thresholds.
+
+    Args:
+        pilot: scores of other targets, whose quantiles are the thresholds. targets: scores and labels of the
+        targets that count. attack: index of the score in both. error: probability that any of the upper bounds
+        fails.
     """
     levels = np.unique(np.quantile(pilot.scores[attack], np.linspace(0.0, 1.0, _POINTS + 2)[1:-1]))
     zeros, ones = (np.sort(targets.scores[attack][targets.labels == label]) for label in (False, True))

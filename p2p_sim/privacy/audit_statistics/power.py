@@ -192,9 +192,15 @@ class AttackPlan:
         )
 
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
-        """For label 0 and label 1 the events that would prove most if the trials had the frequencies of the pilot.
+        """For label 0 and for label 1, two events that a pilot run shows to be evidence of this label.
 
-        The exact laws are added to the pilot's (2, J) counts of views, with a weight of up to half a trial per view.
+        An event is a set of views, a view being all that the observer sees of one cluster. One event is for the lower
+        bound of δ, the other for that of ε; they would prove about most if the views came as often as in the pilot.
+
+        Args:
+            pilot: (2, J) how often each of J views came in the pilot, with the target's label 0 and with 1.
+            Multiples of the exact probabilities, at most J/2 trials and a tenth of the pilot for each label, are
+            added.
         """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
@@ -206,9 +212,15 @@ class AttackPlan:
         return events
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
-        """The largest lower bounds of δ and ε that (2, J) counts of views prove by any of the events.
+        """The largest lower bounds of δ and of ε that the counts of an attack prove by any of the given events.
 
-        events: for each source (exact laws, pilot) the events for label 0 and for label 1; all share a test's error.
+        An event is a set of views, a view being all that the observer sees of one cluster. The allowed error
+        probability of a test is divided equally among its events.
+
+        Args:
+            counts: (2, J) how often each of J views came with the target's label 0 and with 1. events: one list for
+            each source of events (the exact laws, a pilot run), with the events that speak for label 0 and those
+            for label 1.
         """
         n, error = self.trials, ERROR / (2 * len(events))
         labelled = [(label, pair) for pairs in events for label, pair in enumerate(pairs)]
@@ -227,16 +239,17 @@ def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray
 
 
 def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) -> AttackPlan:
-    """The attack with the best expected result if the mechanism is exactly right: a test of δ(ε) and one of ε at δ.
+    """Plans the attack that should prove most if the mechanism is exactly as claimed: a test of δ at one ε and one of ε
+    at one δ.
 
-    The data set is the one with the largest δ(ε), over both directions, at the ε of the δ-test. An ε that is not given
-    is chosen among `SHARES` of ε(δ = 1e-3): where the expected lower bound is the largest part of the exact δ.
+    The attacked data set is the one with the largest δ(ε) at the ε of the first test. If no ε is given, 1/4, 1/2 and
+    3/4 of ε(δ = 1e-3), or of 4 if that is smaller, are tried; the one is taken at which the expected lower bound is the
+    largest part of the exact δ.
 
     Args:
-        views: what the observer may see.
-        delta: δ of the ε-test, in (0, 1).
-        trials: how many there are in each world, at least 1.
-        epsilon: ε of the δ-test, at least 0 and below ε₀, the ε of the noisy label alone; None: chosen.
+        views: the exact laws of all that the observer may see, one for each data set. delta: δ of the second test,
+        in (0, 1). trials: number of independent clusters for each label of the target, at least 1. epsilon: ε of
+        the first test, at least 0 and below ε₀, the ε of the noisy label alone; None: chosen.
     """
     largest = min(views.epsilon(1e-3).upper, LARGEST_TEST_EPSILON) if epsilon is None else 0.0
     grid = [largest * share for share in SHARES] if epsilon is None else [epsilon]
@@ -261,9 +274,11 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
 
 
 def _thresholds(law: ViewLaw) -> list[float]:
-    """The thresholds ε' that are tried for the test of ε, from 0 to below ε₀ or `LARGEST_TEST_EPSILON`.
+    """24 thresholds ε' that are tried for the test of ε, evenly spaced from 0 up to, but without, the smaller of ε₀ and
+    4.
 
-    The event of a threshold is all views that are more than e^ε' times as likely with one label as with the other.
+    The event of a threshold consists of all views (all that the observer sees) that are more than e^ε' times as likely
+    with one label of the target as with the other. ε₀ is the ε of the noisy label alone.
     """
     largest = min(local_epsilon(law.flip_prob), LARGEST_TEST_EPSILON)
     return [float(e) for e in np.linspace(0.0, largest, _EVENTS, endpoint=False)]

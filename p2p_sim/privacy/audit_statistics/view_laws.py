@@ -25,9 +25,12 @@ from p2p_sim.privacy.randomized_response import cross, hockey_stick_coefficients
 
 
 def split_cells(users: int) -> int:
-    """The number 3 n² of views (s, t', k') in a cluster of n `users`; view (s, t', k') is cell (s n + t') n + k'.
+    """The number 3 n² of cells for the views (s, t', k') of a cluster of n `users`; view (s, t', k') has the cell (s n
+    + t') n + k'.
 
-    s: what the target submits, 0 for nothing, else 1 + the label. t': how many others submit. k': how many of them a 1.
+    A view is what an observer sees who knows which submission is the target's. s is what the target submits: 0 for
+    nothing, 1 for the label 0, 2 for the label 1. t' is how many others submit, k' how many of these submit a 1; both
+    run from 0 to n - 1, and cells with k' > t' stay empty.
     """
     return 3 * users * users
 
@@ -46,9 +49,14 @@ def split_weights(users: int, rate: float) -> Floats:
 
 
 def split(counts: Floats) -> Floats:
-    """For each view (s, t', k') of `split_cells`, (..., 3 n²), its probability given t' and whether the target submits.
+    """Probability (..., 3 n²) of each view (s, t', k'), given how many others submit and whether the target does.
 
-    counts: (..., n + 1, n + 1) probability of k ones (last axis) given t submissions (axis before it).
+    In a cluster of n users, s is what the target submits (0: nothing, 1: label 0, 2: label 1), t' how many others
+    submit, and k' how many of these submit a 1. The last axis is numbered (s n + t') n + k'.
+
+    Args:
+        counts: (..., n + 1, n + 1) probability of k ones (last axis) given t submissions of all users (axis before
+        it). Leading axes, such as data sets, stay as they are.
     """
     n = counts.shape[-1] - 1
     t, k = np.arange(n)[:, None], np.arange(n)[None, :]
@@ -90,13 +98,16 @@ class ViewLaw:
         return np.stack([self.weight * law for law in mixed])
 
     def event(self, epsilon: float, label: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """A mask (J,) of the views more than e^ε times as likely with this label of the target as with the other label.
+        """A mask (J,) of the views that are more than e^ε times as likely with this label of the target as with the
+        other one.
 
-        Let P and Q be an event's probabilities with this label and with the other. Up to `SLACK` no event has a larger
-        P - e^ε Q. At ε = 0, also for α = 1/2, the mask compares a and b, as if the noisy bit were the label.
+        The set of these views is the best event for this ε: with P and Q its probabilities with this label and with the
+        other, no event has a larger P - e^ε Q, up to a relative rounding error of 1e-11. At ε = 0 the mask is that of a
+        target whose noisy label is her true one, which is the same event for α < 1/2 and still tells noisy labels apart
+        at α = 1/2.
 
         Args:
-            epsilon: ε, at least 0. For ε at least ε₀ > 0 no view is in the mask.
+            epsilon: ε, at least 0. For ε at least ε₀ > 0, the ε of the noisy label alone, no view is in the mask.
             label: 0 or 1.
         """
         p, q = (self.a, self.b) if label == 0 else (self.b, self.a)
@@ -106,10 +117,14 @@ class ViewLaw:
         return np.asarray(keep * p * (1.0 - SLACK) > lose * q)
 
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
-        """δ(ε) in this data set for evidence of label 0 and of label 1, (2,): Σ max(0, P - e^ε Q) over the views.
+        """δ(ε) in this data set, (2,): Σ max(0, P - e^ε Q) over all that the observer may see, by direction.
 
-        slack: relative error of P and Q; above 0 for an upper bound, below 0 for a lower bound. If it is not 0,
-        underflow is allowed for as well.
+        P is the probability with the target's label 0 in the first entry and with her label 1 in the second; Q is that
+        with the other label.
+
+        Args:
+            slack: how far rounding may have moved P and Q, as a share of them: above 0 the result is an upper
+            bound, below 0 a lower one. If it is not 0, underflow is allowed for as well.
         """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
@@ -121,9 +136,12 @@ class ViewLaw:
 
 
 def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
-    """Pr[k ones | t submissions], (2, W, T+1, T+1), by the target's noisy bit, data set, t and k; zero where k > t.
+    """Probability of k ones given t submissions, (2, W, T+1, T+1); zero where k > t.
 
-    worlds: the other users of each of W data sets. trials: T, the largest t.
+    Axes: the target's noisy label, 0 or 1; the data set; t; k.
+
+    Args:
+        worlds: the users besides the target, in each of W data sets. trials: T, the largest number of submissions.
     """
     a, b = laws = np.zeros((2, len(worlds), trials + 1, trials + 1))
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
@@ -244,16 +262,25 @@ class CoalitionViews:
 
     @cached_property
     def patterns(self) -> tuple[Pattern, ...]:
-        """All (f₀, f₁, j) that members may know, in the order of their cells: the noisy bits of how many others.
+        """All (f₀, f₁, j) that the coalition may know of users who are no members, in the order in which their cells
+        are numbered.
 
-        They are f₀ with label 0 and f₁ with label 1; j of these bits are 1.
+        The members know the noisy labels of f₀ users with label 0 and of f₁ users with label 1, the target not among
+        them; j of these noisy labels are 1. For c members f₀ + f₁ is at most c.
         """
         c = self.members
         return tuple(Pattern(f0, f1, j) for f0 in range(c + 1) for f1 in range(c + 1 - f0) for j in range(f0 + f1 + 1))
 
     @cached_property
     def cell_of_pattern(self) -> NDArray[np.int64]:
-        """The first cell of each of `patterns`, (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1 where there is none."""
+        """The first cell of each pattern (f₀, f₁, j), (c+1, c+1, c+1), indexed by f₀, f₁ and j; -1: there is no such
+        pattern.
+
+        A cell is the number of one possible outcome of all that the coalition sees. With pattern (f₀, f₁, j) the c
+        members know the noisy labels of f₀ users with label 0 and f₁ with label 1, of which j are 1. Each pattern has a
+        run of 3 n'² cells, n' being the number of non-members, for what the learner sees; cells 0 and 1 are for a
+        target whose noisy label a member got.
+        """
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):
             first[pattern] = 2 + i * split_cells(self.sources)
@@ -283,9 +310,13 @@ class CoalitionViews:
         return ViewLaw(alpha, weight, a, b)
 
     def _fetched(self, zeros: int, ones: int) -> Floats:
-        """Probability (c+1, c+1) of each (f₀, f₁): members know the bits of f₀ of `zeros` users and f₁ of `ones` users.
+        """Probability (c+1, c+1) of each (f₀, f₁): no member asked the target, and the c members together got the noisy
+        labels of f₀ different users with label 0 and of f₁ with label 1.
 
-        In all these cases no member knows the target's bit; the probabilities sum to less than one.
+        The entries sum to less than 1: what is missing is the probability that a member asked the target.
+
+        Args:
+            zeros, ones: numbers of users with label 0 and 1 who are neither members nor the target.
         """
         n, c = self.cluster_size, self.members
         now = np.zeros((c + 1, c + 1))

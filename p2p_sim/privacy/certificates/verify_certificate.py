@@ -107,7 +107,13 @@ class Proof:
         self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
 
     def check(self, first: int, last: int, revealed: int) -> None:
-        """Prove the claimed δ for m = `first` to `last`, with b = `revealed` labels revealed; or raise `Refused`."""
+        """Prove the claimed δ for every data set in which m = `first` to `last` other users hold label 1; raises
+        `Refused` if it fails.
+
+        One evaluation proves all of them: the learner is told the noisy labels of b = `revealed` other users, which
+        only helps her and leaves n - b users, of whom `first` besides the target hold label 1. As the b users can be
+        chosen to hold label 1 or 0, this covers each m from `first` to `first` + b.
+        """
         if self.keep <= self.delta * self.unit:
             return  # no event is worth more than `keep`
         sources = self.n - revealed
@@ -130,12 +136,24 @@ class Proof:
             raise Refused(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
-        """Upper bound of Σ max(0, keep P - lose Q), in units of 2^(-2 bits), from lower bounds p of P and q of Q."""
+        """Upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits).
+
+        With the laws P and Q of the outcomes for the two noisy labels of the target, this sum is δ(ε). keep = 1-α-αe^ε
+        and lose = (1-α)e^ε - α are this proof's, rounded so that the sum grows.
+
+        Args:
+            p, q: lower bounds of P and Q in units of 2^-bits. What p lacks of probability 1 counts in full.
+        """
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
-        """The law of X, the number of noisy labels 1 of `ones` other users with label 1 and `zeros` with label 0."""
+        """The law of X, how many of the other users have the noisy label 1 if `ones` of them hold label 1 and `zeros`
+        hold 0.
+
+        The result is the first value and the probabilities from it on, rounded down, in units of 2^-bits; very small
+        ones are dropped.
+        """
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
         both = [0] * (len(up) + len(down))
@@ -144,9 +162,15 @@ class Proof:
         return first + second, [x >> self.bits for x in both]
 
     def views(self, start: int, noisy: list[int], sources: int, t: int) -> RoundedLaws:
-        """Probabilities of k ones among t labels, k = 0..t: A = Σ_x Pr[X = x] Bin(k; t, x/n), and B with x+1 for x.
+        """Lower bounds of the laws A and B of k, the number of ones among t submitted labels, with the target's noisy
+        label 0 and 1.
 
-        n = `sources`. start, noisy: the law of X: its first value, and Pr[X] from there on.
+        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n), and B has x+1 in place of x, since the target's noisy label is then one
+        more 1. X is the number of noisy ones among the other users.
+
+        Args:
+            start, noisy: the law of X: its first value, and its probabilities from there on, in units of 2^-bits.
+            sources: n, users whose labels can be submitted. t: number of submitted labels.
         """
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
@@ -183,7 +207,14 @@ class Proof:
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """A lower bound of (trials choose `wanted`) from `ways`, a lower bound of (trials choose k); k <= `wanted`."""
+        """A lower bound of the binomial coefficient (trials choose `wanted`), computed from one of (trials choose k), k
+        <= `wanted`.
+
+        Numbers are pairs of a mantissa and an exponent of 2, rounded down.
+
+        Args:
+            ways: the lower bound of (trials choose k).
+        """
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
             ways = trimmed(ways[0] * (trials - j) << 32, ways[1] - 32, self.bits + 32, j + 1)
@@ -211,7 +242,13 @@ class Proof:
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:
-        """Add to the count of computed numbers; raises `Refused` beyond `LARGEST_WORK`, so that no file takes hours."""
+        """Add to the count of numbers computed so far; raises `Refused` if it exceeds 10^9, some minutes of work.
+
+        So no file can keep the verifier busy for hours.
+
+        Args:
+            numbers: how many numbers are about to be computed; those of more bits count more.
+        """
         self.work += numbers * (1 + self.bits // 256)
         if self.work > LARGEST_WORK:
             raise Refused(f"the certificate needs more work than is allowed, {LARGEST_WORK} numbers")
@@ -252,9 +289,17 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The certificate's `cover`, checked: intervals {"from", "to", "revealed"} of m, how many others hold label 1.
+    """The list of intervals of m, the number of other users with label 1, on which a certificate bases its proof;
+    checked.
 
-    Raises `Refused` unless they cover 0 to (n-1)/2 in order, and each reveals enough noisy labels for its length.
+    Each interval is a dictionary: "from" and "to", its ends, and "revealed", how many noisy labels b of other users are
+    told to the learner. With b of them one evaluation of δ at m = "from" proves all m up to "from" + b.
+
+    Args:
+        cover: what the certificate has under this key. n: number of users.
+
+    Raises:
+        Refused: the intervals do not cover 0 to (n-1)/2 in order, or b is too small for an interval's length.
     """
     require(isinstance(cover, list) and cover, "cover: must be a list of intervals")
     wanted, half = 0, (n - 1) // 2

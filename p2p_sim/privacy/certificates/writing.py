@@ -78,10 +78,15 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
 
 
 def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dict[str, int]]:
-    """The certificate's intervals of m, how many others hold label 1, from 0 to (n-1)/2: {"from", "to", "revealed"}.
+    """The intervals of m, how many others hold label 1, for a certificate: dictionaries with "from", "to" and
+    "revealed", in order from 0 to (n-1)/2.
 
-    "revealed" is how many other users' noisy labels the learner gets to know, nearly as many as δ allows: hardly any
-    near m = 0, where δ is usually largest, then more and more, so that few intervals are needed.
+    One evaluation of δ proves a whole interval: if the learner is told the noisy labels of b = "revealed" other users,
+    δ at m = "from" bounds δ for all m up to "from" + b. b is nearly as large as the claimed δ allows: hardly any near m
+    = 0, where δ is usually largest, then more and more, so that few intervals are needed.
+
+    Args:
+        exchange: the label exchange of n users. epsilon, delta: the claim.
 
     Raises:
         ValueError: δ(ε) is above `delta` at some m even if no label is revealed.
@@ -108,9 +113,13 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
 
 
 def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, revealed: int) -> float:
-    """δ(ε) in floating point if `revealed` other users' noisy labels are known and `ones` of the rest hold label 1.
+    """δ(ε) in floating point if the learner is told the noisy labels of `revealed` users besides the target, and `ones`
+    of the users who are left hold label 1, the target not counted.
 
-    It is the larger one of both directions. delta: the claimed δ; probabilities far below it are left out.
+    It is the larger one of the two directions: evidence for the target's label 0 and for her label 1.
+
+    Args:
+        exchange: the label exchange. delta: the claimed δ; probabilities far below it are left out.
     """
     tail = math.log(delta) - 25.0  # 1e-11 of δ
     # The laws of t and of X.

@@ -42,10 +42,13 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """Yield cases: δ at ε = 10 of a bag's plain counts for an observer who knows all but one of its labels.
+    """Cases of the belief that plain class counts of a bag, a group of users, hide one label: its true δ at ε = 10
+    against `claimed`.
+
+    The observer knows all labels of the bag but one, so that the true δ is 1 and the belief is refuted.
 
     Args:
-        claimed: the largest δ that the claim allows.
+        claimed: the largest δ with which the belief would count as true; 1 for a check that can only hold.
     """
     for size, classes in itertools.product((2, 3, 5), (2, 3)):
         # two certain outcomes have δ = 1 if they differ, else 0
@@ -54,10 +57,16 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
 
 
 def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
-    """Yield cases: pure ε of noisy counts over all outputs and all neighbouring bags of two or three users.
+    """Cases of the claim that noisy class counts of a bag, a group of users, are ε-label private: the exact ε at δ = 0
+    against ε.
+
+    The exact value is the largest log-ratio of probabilities over all outputs and all bags of two or three users that
+    differ in one label.
 
     Args:
-        moved: how many counts one changed label moves, which sets the noise scale; None: the true number.
+        moved: how many released counts one changed label moves, by which the scale of the noise is multiplied;
+        None: the true number, 1 for two classes and else 2. A smaller number makes a control, in which the claim
+        must fail.
     """
     for size, classes, epsilon in itertools.product((2, 3), (2, 3), (0.1, 1.0, 3.0)):
         scale = (moved or moved_counts(classes)) / epsilon

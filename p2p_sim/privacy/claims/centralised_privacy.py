@@ -41,11 +41,15 @@ def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> 
 
 def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, threshold: float, resampling_prob: float,
                  own: int) -> float:  # fmt: skip
-    """Probability that the noisy label distribution is τ but at label 0, and that user 1's noisy label is 0.
+    """Probability of an event by which the privacy of Algorithm 1 is tested: the noisy label distribution of a cluster
+    is τ for every label but 0, and user 1's noisy label is 0.
+
+    τ is the smallest value that the distribution may have. Label 0 then has 1 - (K-1)τ.
 
     Args:
-        labels: of the cluster's users; user 1's is the first, and equals `own`.
-        classes: K. scale: σ, above 0. threshold: τ in (0, 1/K). resampling_prob: λ.
+        labels: of the cluster's users; user 1's is the first, and equals `own`. classes: K. scale: σ, above 0; the
+        noise on label counts is Laplace of this scale. threshold: τ in (0, 1/K). resampling_prob: λ, with which a
+        user's noisy label is drawn from the noisy distribution; else it is her label.
     """
     share, top = shares(labels, classes), 1.0 - (classes - 1) * threshold
     distances = [top - float(share[0]), *(share[1:] - threshold).tolist()]
@@ -80,9 +84,12 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
 
 
 def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
-    """Yield cases of Theorem 6: bounds of a noisy label distribution q̃ and its sum, and of a singular value.
+    """Cases of Theorem 6, each a stated bound and the value from random draws of Algorithm 1's noisy label distribution
+    q̃.
 
-    The latter is the least one of the randomisation matrix of q̃. In `where`, quantity tells the five bounds apart.
+    There are five bounds, numbered by "quantity" in each case's parameters: 0, q̃ is at least τ; 1, q̃ is at most 1; 2
+    and 3, its sum is at most and at least 1; 4, the least singular value of the matrix (1-β) I + β q̃ 1ᵀ, by which
+    labels are randomised, is at least (1-β)/√(2K) at β = 0.99, for K classes.
 
     Args:
         offset: added to the claimed lower bound τ of q̃; above 0 for a control, which must fail.
@@ -118,10 +125,14 @@ def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[ClaimCase]:
-    """Yield cases of Corollary 1: Theorem 2's factor of √(dim/n) in the risk against the corollary's, taken as 4K/ε.
+    """Cases of Corollary 1's rate: whether Theorem 2's factor K/(1-β) is at most 4K/ε, the corollary's O(K/ε) with the
+    constant 4.
+
+    The factor multiplies √(dim/n) in the bound of the excess risk, for K classes, n users and hypotheses of dimension
+    dim. β = K/(K-1+e^ε) is the corollary's parameter of the loss.
 
     Args:
-        leading: a function of K; leading(K)/(1-β) is Theorem 2's factor. K if absent; 1 by the sharp form of Lemma 2.
+        leading: a function of K that replaces the K of the factor K/(1-β); with the sharp form of Lemma 2 it is 1.
     """
     for classes, epsilon in itertools.product((2, 5, 10, 20, 50, 100), (0.01, 0.1, 0.5, 0.99)):
         beta = classes / (classes - 1 + math.exp(epsilon))
@@ -137,9 +148,14 @@ def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[C
 
 
 def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Yield cases of Corollary 2: ε of the noisy labels of tiny clusters, nothing else released, against constant · ε.
+    """Cases of Corollary 2: the pure ε of the noisy labels of Algorithm 1 in clusters of 2 to 4 users, against
+    `constant` · ε.
 
-    The error of the quadrature is taken as three times the difference from a coarser quadrature.
+    The noisy label distribution itself is not released. The true value is computed with a quadrature of the noise,
+    whose error is taken as three times the difference from a coarser one.
+
+    Args:
+        constant: the factor that the corollary's O(ε) is read as; 3 follows from the corrected Theorem 1.
     """
     clusters = ((2, 2, (200, 140)), (2, 4, (120, 80)), (3, 2, (32, 22)), (3, 3, (28, 20)))  # K, n, fine and coarse
     for (classes, n, counts), phi, epsilon in itertools.product(clusters, (0.01, 0.1, 0.3), (0.1, 0.5, 2.0)):

@@ -35,23 +35,24 @@ class ClaimCase:
 
 
 def at_most(claimed: float, true: float, upper: float | None = None, size: float = 0.0, **where: float) -> ClaimCase:
-    """The case of a claim that a value is at most `claimed`.
-
-    The claim holds here if `claimed` is at least `upper`, and is refuted if it is below `true`.
+    """One case of the claim that a value is at most `claimed`: it holds here if `claimed` is at least `upper`, and is
+    refuted if `claimed` is below `true`.
 
     Args:
-        true: an attained value, which bounds the value from below.
-        upper: a certified upper bound of the value; None: `true` is exact.
-        size: how large the case is. where: the parameters of the case.
+        true: a value that is attained, which bounds the value from below. upper: a certified upper bound of the
+        value; None: `true` is exact. size: any number that grows with the case, such as users or classes; of
+        several refuting cases the one of least size is reported. where: the parameters of the case, by name.
     """
     low, high = (_ratio(claimed, value) for value in (true if upper is None else upper, true))
     return ClaimCase(claimed, low, high, {**where, "claimed": claimed, "true": true}, size)
 
 
 def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> ClaimCase:
-    """The case of a claim that a value, which is exactly `true`, is at least `claimed`.
+    """One case of the claim that a value, which is exactly `true`, is at least `claimed`.
 
-    size: how large the case is. where: the parameters of the case.
+    Args:
+        size: any number that grows with the case, such as users or classes; of several refuting cases the one of
+        least size is reported. where: the parameters of the case, by name.
     """
     ratio = _ratio(true, claimed)
     return ClaimCase(claimed, ratio, ratio, {**where, "claimed": claimed, "true": true}, size)

@@ -23,9 +23,11 @@ LARGE = tuple(
 
 
 def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 8: (1 + s/x)^(s x^a) against e^(2a-1) + constant/x^a, for x from 2 to 10⁸.
+    """Cases of Lemma 8, the inequality (1 + s/x)^(s x^a) <= e^(2a-1) + 3/x^a: both sides at values of x from 2 to 10⁸,
+    for s = 1 or -1 and a = 1/2 or 1.
 
-    s is 1 or -1, and a is 1/2 or 1.
+    Args:
+        constant: replaces the 3; a smaller one makes a control, which must fail.
     """
     for x in np.unique(np.concatenate([np.linspace(2.0, 4.0, 41), np.geomspace(2.0, 1e8, 200)])):
         for sign, power in itertools.product((-1, 1), (0.5, 1.0)):
@@ -35,9 +37,12 @@ def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
 
 
 def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 9: the learner's exact ε against a bound, a function of n, α, θ and δ.
+    """Cases of Lemma 9: the learner's exact ε in one cluster against a stated upper bound of it, at many n, α, θ and δ.
 
-    Where the bound is None there is no case.
+    n is the number of users, α the flip probability, θ the sampling rate.
+
+    Args:
+        bound: the stated ε as a function of n, α, θ and δ; None: there is no case, as the lemma does not apply.
     """
     for n, alpha, theta, delta in SMALL + LARGE:
         claimed = bound(n, alpha, theta, delta)
@@ -49,7 +54,14 @@ def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> I
 
 
 def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Theorem 3: the learner's exact ε at the theorem's α and δ against factor · the theorem's ε."""
+    """Cases of Theorem 3: the learner's exact ε against factor · the ε that the theorem states, in clusters of s users.
+
+    The theorem sets the flip probability α = 4√2 ln s/√(θs) and δ = 1/s², where θ is the sampling rate, and then states
+    ε = θ + 3θ^1.5/(e√(s ln s)) + 3(2θ)^0.75/s^0.25.
+
+    Args:
+        factor: below 1 for a control, which must fail.
+    """
     for n, theta in ((12_000, 1.0), (30_000, 0.5), (100_000, 1.0), (1_000_000, 1.0)):
         claimed = theorem3(n, theta)
         if claimed is not None:
@@ -61,7 +73,14 @@ def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Theorem 3's proof: Lemma 9's ε and δ at ξ = 4√ln s against line (32) of the proof and 1/s²."""
+    """Cases of the last step in Theorem 3's proof, two for each cluster size s and sampling rate θ.
+
+    Lemma 9 gives an ε and a δ that depend on a free number ξ. At ξ = 4√ln s its ε must be at most factor · the
+    theorem's ε, which is line (32) of the proof, and its δ at most 1/s².
+
+    Args:
+        factor: below 1 for a control, which must fail.
+    """
     for n, theta in itertools.product((12_000, 10**5, 10**6, 10**8, 10**12), (1.0, 0.3, 0.1, 0.01)):
         claimed = theorem3(n, theta)
         if claimed is not None:
@@ -77,10 +96,13 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Table 1: Theorem 3's α at θ = ε and s = 1/(φε²) users against the table's Õ(φ), as 10 φ ln² s.
+    """Cases of Table 1: whether Theorem 3's flip probability α = 4√2 ln s/√(θs) is Õ(φ), read as at most 10 φ ln² s.
+
+    The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
+    of a user's label distribution from her cluster's. The claim is refuted.
 
     Args:
-        power: exponent of φ in the claimed value; 1/2 for a control.
+        power: exponent of φ in the claimed value; 1/2 for a control, for which the claim holds.
     """
     for phi, epsilon in itertools.product((1e-5, 1e-8, 1e-12), (0.1, 0.5)):
         size = 1.0 / (phi * epsilon**2)
@@ -91,7 +113,12 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
-    """Yield cases of Table 1: the exact ε at θ = ε, s = 1/(φε²), δ = 1/s² and α = constant · φ ln s, against ε."""
+    """Cases of Table 1: whether the exchange is (ε, 1/s²)-label private against the learner with a flip probability α =
+    `constant` · φ ln s, by its exact ε.
+
+    The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
+    of a user's label distribution from her cluster's.
+    """
     for phi, epsilon in ((1e-2, 0.5), (1e-3, 0.9), (1e-3, 0.25), (1e-4, 0.5), (1e-5, 0.5)):
         size = math.ceil(1.0 / (phi * epsilon**2))
         alpha = constant * phi * math.log(size)
@@ -102,9 +129,13 @@ def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
 
 
 def peer_law(n: int, alpha: float, label: int) -> Law:
-    """The probability of each pair (user whom a peer asks, noisy label that she gets).
+    """What a user sees who asks one of n users of her cluster: the probability of each pair (user who is asked, noisy
+    label that she sends).
 
-    label: the label of the target, user 0; the other n - 1 users hold label 0.
+    All n users are equally likely to be asked. The target is user 0 and holds `label`; all others hold label 0.
+
+    Args:
+        alpha: α, the probability of a flip.
     """
     return {
         (source, bit): (1.0 - alpha if bit == label * (source == 0) else alpha) / n
@@ -113,9 +144,13 @@ def peer_law(n: int, alpha: float, label: int) -> Law:
 
 
 def silent_law(theta: float, alpha: float, label: int) -> Law:
-    """Probability of each pair (whether the target submits, noisy label) where users submit their own noisy labels.
+    """What the learner sees of the target without an exchange, where users submit their own noisy labels: the
+    probability of each pair (1 if she submits, else 0; noisy label).
 
-    theta: probability to submit. alpha: of a flip. label: the target's. A target who does not submit counts as (0, 0).
+    A target who does not submit gives the pair (0, 0).
+
+    Args:
+        theta: probability to submit. alpha: of a flip. label: the target's.
     """
     return {(0, 0): 1.0 - theta, (1, label): theta * (1.0 - alpha), (1, 1 - label): theta * alpha}
 
@@ -135,7 +170,14 @@ def pure_epsilon(first: Law, second: Law) -> float:
 
 
 def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Section 5.1: δ at ε = 0 of all that a peer sees against factor/s, with s users in the cluster."""
+    """Cases of Section 5.1: the exact δ at ε = 0 of all that one peer sees, against factor/s, with s users in the
+    cluster.
+
+    A peer is a user who asks one random user of her cluster and sees this user's name and noisy label.
+
+    Args:
+        factor: below 1 for a control, which must fail.
+    """
     for n, alpha in itertools.product((2, 3, 10, 100), (1e-6, 0.01, 0.1, 0.4)):
         yield at_most(
             factor / n, hockey_stick(peer_law(n, alpha, 0), peer_law(n, alpha, 1), 0.0), None, n, s=n, alpha=alpha

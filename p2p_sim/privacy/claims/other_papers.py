@@ -38,10 +38,13 @@ class PlrParameters(NamedTuple):
 
 
 def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
-    """The noise parameter ε' and the additional regularisation Δ by lines 1 to 6 of the stacking paper's Algorithm 1.
+    """The noise parameter ε' and the additional regularisation Δ of private logistic regression by objective
+    perturbation, lines 1 to 6 of the stacking paper's Algorithm 1.
+
+    ε' is ε less a term for the curvature, and Δ = 0; if this ε' is not positive, ε' = ε/2 and Δ is chosen large enough.
 
     Args:
-        epsilon: ε. n: number of examples. strength: λ, above 0, the regularisation.
+        epsilon: ε, the privacy of the model. n: number of examples. strength: λ, above 0, the regularisation.
     """
     inner = epsilon - math.log(1.0 + 1.0 / (2.0 * n * strength) + 1.0 / (16.0 * n**2 * strength**2))
     if inner > 0.0:
@@ -50,15 +53,15 @@ def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
 
 
 def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise_epsilon: float) -> Floats:
-    """Log-density (W,), up to a constant, of the model that objective perturbation releases, at W models w.
+    """Log-density (W,), up to a constant, of the model that objective perturbation for logistic regression releases, at
+    W models w.
 
-    The noise b(w) for which w is the minimiser is a bijection. So the log-density is -ε'|b|/2 + ln det db/dw. The
-    regulariser is |w|²/2.
+    The released w minimises the sum of the n losses, plus n · strength · |w|²/2, plus b·w with random noise b. The
+    noise b(w) for which w is the minimiser is a bijection. So the log-density is -ε'|b|/2 + ln det db/dw.
 
     Args:
-        w: (W, d) models.
-        x, y: (n, d) features in the unit ball and (n,) labels ±1.
-        strength: λ + Δ, the regularisation. noise_epsilon: ε', the noise's density is proportional to e^(-ε'|b|/2).
+        w: (W, d) models. x, y: (n, d) features in the unit ball and (n,) labels ±1. strength: λ + Δ, the given and
+        the additional regularisation. noise_epsilon: ε', the noise's density is proportional to e^(-ε'|b|/2).
     """
     n, margins = len(y), w @ (x * y[:, None]).T
     noise = -(-expit(-margins) @ (x * y[:, None]) + n * strength * w)
@@ -67,13 +70,15 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
 
 
 def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases: the largest log-ratio of the released model's densities, for data that differ in one example.
+    """Cases of the claim that objective perturbation for logistic regression is ε-private: the largest log-ratio found
+    between densities of the released model, against ε.
 
-    The log-ratio is the largest on a grid of models, a lower bound of the true one. So the cases can refute the claim;
-    beyond the grid, that it holds rests on the paper's proof.
+    The data sets have one or two examples in one or two dimensions; two that are compared differ in the features and
+    the label of one example. The log-ratio is the largest on a grid of models, a lower bound of the true one. So the
+    cases can refute the claim; beyond the grid, that it holds rests on the paper's proof.
 
     Args:
-        budget: factor of ε', for a control.
+        budget: factor of ε', which sets the noise; above 1 for a control, which must fail.
     """
     # models and examples: on a line, and in 16 directions of a plane
     radii = np.geomspace(1e-3, 1e3, 60)

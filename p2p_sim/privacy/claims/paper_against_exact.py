@@ -68,9 +68,14 @@ def bounds_table(
 
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
-    """The least ε, up to ε₀, at which the closed form `sufficient_flip_prob` for (ε, δ) is at most α = `flip_prob`.
+    """The least ε at which an explicit formula proves (ε, δ)-label privacy of the exchange against the learner with
+    flip probability α = `flip_prob`; at most ε₀.
 
-    ε₀ is the ε of the noisy label alone.
+    The formula is the corrected Theorem 3 (`sufficient_flip_prob`), which gives a sufficient flip probability for each
+    (ε, δ). ε₀ is the ε of the noisy label alone.
+
+    Args:
+        cluster_size: number of users. sampling_rate: θ, the probability to submit.
     """
     return bisect(
         lambda epsilon: sufficient_flip_prob(cluster_size, sampling_rate, epsilon, delta) > flip_prob,

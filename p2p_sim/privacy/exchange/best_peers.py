@@ -77,10 +77,12 @@ def best_peers(
 
 
 def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, majority: float) -> float:
-    """Probability that most submissions of a cluster of n = `size` users are not its commoner label; a tie counts half.
+    """Probability that most submissions of a cluster are not the label that more of its users hold; a tie counts half.
 
-    flip_prob: α. sampling_rate: θ, with which each user submits. majority: share of users with the commoner label.
-    kernel: gives the probability that a submission is a 1, by the number of noisy labels that are 1.
+    Args:
+        size: n, users of the cluster. flip_prob: α. kernel: its method `shares` gives, for each number of noisy
+        labels that are 1, the probability that a submission is a 1. sampling_rate: θ, with which each user submits.
+        majority: share of users with the commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     least, most = (int(scipy.stats.binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))

@@ -44,13 +44,17 @@ Blocks = tuple[tuple[int, float], ...]
 
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
-    """Pairs (v, probability): a law on few values, stochastically above V, how many users have their label submitted.
+    """A law on few values, as pairs (v, probability), that lies above the law of V: how many users have their label
+    submitted.
+
+    Each v stands for a block of values of V and is the largest of them; for every v, Pr[V >= v] is at most that of the
+    result.
 
     Args:
-        users: how many users' labels V is about; at most `sources`.
-        sampling_rate: θ in (0, 1]. blocks: largest number of values of V near its mean.
-        sources: how many users a submission's label may come from, each equally likely.
-        trials: how many users submit, with probability θ each; None: as many as `sources`.
+        users: how many users V is about; at most `sources`. sampling_rate: θ in (0, 1]. blocks: largest number of
+        values near the mean of V; one more may be added. sources: how many users a submission's label may come
+        from, each equally likely. trials: how many users submit, with probability θ each; None: as many as
+        `sources`.
     """
     trials = sources if trials is None else trials
     hit = sampling_rate / sources
@@ -95,10 +99,13 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
     """Upper bound of Pr[V >= v], where V is how many of `users` users have their label submitted.
 
-    hit: probability that a given one of the `trials` submitters submits a given user's label. rate: that she submits
-    any label. V is at most the number of submissions; the other bound is Chernoff's.
-    The events that different users' labels are submitted are negatively associated (Dubhashi and Ranjan 1998). So
-    E e^(sV) <= (1 - q + q e^s)^users for s >= 0, where q is the probability of one such event: any s gives a bound.
+    V is at most the number of submissions, which gives one bound. The other is Chernoff's: let q be the probability
+    that a given user's label is submitted by anybody. The events of different users are negatively associated (Dubhashi
+    and Ranjan 1998). So E e^(sV) <= (1 - q + q e^s)^users for s >= 0, and any s gives a bound.
+
+    Args:
+        rate: probability that a given user submits any label. hit: probability that she submits the label of one
+        given user. trials: number of users who may submit.
     """
     q, x = some(hit, trials) * (1.0 + 2.0**-47), v / users
     if v > trials:
@@ -141,11 +148,15 @@ class Blanket:
     growth: float = 0.0
 
     def delta(self, visited: Blocks | None = None, blocks: tuple[int, int] = BLOCKS) -> float:
-        """The upper bound of δ(ε).
+        """The upper bound of δ(ε), at the ε that this object was made for.
+
+        Submitted labels that are drawn independently of their owner's label form the blanket, which hides the target's
+        label. The bound is a sum over how many users' labels are submitted and how many of these belong to the blanket.
 
         Args:
-            visited: the law of V, how many users' messages are submitted, as (V, probability); None: V = n.
-            blocks: fewest and most blocks into which the number of blanket messages is cut; with more it is sharper.
+            visited: the law of V, how many users' labels are submitted, as pairs (V, probability); None: V = n, all
+            users. blocks: fewest and most blocks into which the number of labels of the blanket is cut, for each V;
+            more give a sharper bound and take longer.
         """
         keep, lose, rest = self.keep, self.lose, self.rest
         if keep <= 0.0:
@@ -186,14 +197,21 @@ class _Walk:
 
 @lru_cache(maxsize=8)
 def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
-    """The terms of the sum over V, b and s: how many messages are submitted, belong to the blanket, and are evidence.
+    """The parts of a bound of δ(ε) that do not depend on ε, as arrays with one entry for each term of a sum over V, b
+    and s.
 
-    users: n. share: γ. kinds: k. visited: the law of V. blocks: as in `Blanket.delta`.
+    Of n users, V have their message submitted. The messages of b of the V - 1 others belong to the blanket: they are
+    drawn independently of their owner's label. With the target's there are b + 1, of which s are evidence for one of
+    two labels. The worth of a message is what it adds to P - e^ε Q.
 
-    Let the messages of b of the other V - 1 visited users belong to the blanket. With c = (n - V)(e^ε-1)γ/k, the charge
-    for users who are not visited, the sum over b is E [ mean of b+1 worths - c/(b+1) ]_+ . The mean falls with b (in
-    the convex order), and c/(b+1) falls too. So a block of values of b is charged the mean at its first b and c/(b+1)
-    at its last.
+    With c = (n - V)(e^ε-1)γ/k, the charge for users whose message is not submitted, the sum over b is E [ mean of b+1
+    worths - c/(b+1) ]_+ . The mean falls with b (in the convex order), and c/(b+1) falls too. So a block of values of b
+    is charged the mean at its first b and c/(b+1) at its last.
+
+    Args:
+        users: n. share: γ, the probability that a message belongs to the blanket. kinds: k; 1/k is the probability
+        that such a message is evidence for a given one of the two labels. visited: the law of V, as pairs (V,
+        probability). blocks: fewest and most blocks of b for each V.
     """
     # as many blocks of b for each V as make about `MOST` terms: s has some 2√(2·60·(its variance + 1)) + 60 values
     likely = visited[0 if len(visited) == 1 else len(visited) // 2][0]
@@ -235,7 +253,10 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
 
 
 def _at_least(x: Floats, coins: Floats) -> Floats:
-    """Elementwise Pr[Bin(coins, 1/2) >= x]: 1 where x is at most 0, 0 where x exceeds `coins`."""
+    """The probability of at least x heads among `coins` fair coins, for each pair of entries of the two arrays.
+
+    It is 1 where x is at most 0, and 0 where x exceeds `coins`.
+    """
     inside = (x > 0) & (x <= coins)
     safe = np.where(inside, x, 1.0)
     value = scipy.special.betainc(safe, np.where(inside, coins - safe + 1.0, 1.0), 0.5)

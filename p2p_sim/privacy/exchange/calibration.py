@@ -135,9 +135,15 @@ def smallest_of_three_digits(certified: Callable[[float], bool], low: float, hig
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """Two neighbouring values of three digits, or ends: `goes_up` is true at `above`, the smaller, false at `below`.
+    """Two neighbouring values of three significant digits between which a search by bisection ends, or `low` or `high`
+    themselves.
 
-    goes_up: whether the search goes on above a value; taken to be true at `low` and false at `high` without a call.
+    The search goes up from the first, `above`, which is the smaller value, and not from the second, `below`: `goes_up`
+    is true at `above` and false at `below`.
+
+    Args:
+        goes_up: whether the search goes on above a value; it must turn from true to false once. It is taken to be
+        true at `low` and false at `high` without a call. low, high: the ends, above 0.
     """
     while True:
         # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit counts as rounding error

@@ -54,9 +54,16 @@ class CoalitionExchanges(NamedTuple):
 
 
 def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: float, members: int) -> CoalitionExchanges:
-    """The exchanges whose δ are bounds for c `members` of a large cluster, if no member asked the target.
+    """Two exchanges without colluding users, whose δ against the learner bound the δ of a coalition if no member asked
+    the target.
 
-    cluster_size: n. flip_prob: α. sampling_rate: θ, rounded down for the lower bound and up for the upper one.
+    The coalition is the learner with c `members` of a large cluster. For the lower bound the members forget what they
+    got; an exchange of n - c users remains. For the upper bound they know the noisy labels of c other users; an
+    exchange of n - 2c users remains, which is None if there is no such user.
+
+    Args:
+        cluster_size: n. flip_prob: α. sampling_rate: θ; the rates of the two exchanges are rounded down for the
+        lower bound and up for the upper one.
     """
     sources, remaining = cluster_size - members, cluster_size - 2 * members
     forgotten = ClusterExchange(sources, flip_prob, sources, share_of(sampling_rate, sources, cluster_size, up=False))
@@ -96,12 +103,16 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
 
 
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
-    """The result of `coalition_delta` up to rounding, from all data sets and all that the members can know.
+    """A lower and an upper bound of the δ(ε) of c `members` who collude with the learner, if no member asked the
+    target; they differ by rounding alone.
 
-    A weight is a product of an entry of `known_law` (4u a member), a ratio of whole numbers and two binomial
-    probabilities on at most 5 values each. Up to 75 weights are summed: 2e-13 is more than their relative error.
+    All data sets, and all that the members can know of other users in each, are enumerated, and the largest δ is taken.
+    With u = 2^-53, the probability of a case is a product of the probability of how many users the members asked (off
+    by 4u a member), a ratio of whole numbers and two binomial probabilities on at most 5 values each. Up to 75 cases
+    are summed: 2e-13 is more than their relative error.
 
-    n, alpha, theta: cluster size, flip probability, sampling rate.
+    Args:
+        n, alpha, theta: cluster size, flip probability, sampling rate.
     """
     sources, others = n - members, n - members - 1
     submissions = SubmissionCounts.between(sources, *(share_of(theta, sources, n, up=up) for up in (False, True)))
@@ -129,9 +140,15 @@ class Knowledge(NamedTuple):
 
 
 def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
-    """All that c `members` may learn of the other users by asking, with probabilities, if no member asked the target.
+    """All cases of what c `members` may learn of other users by asking them, with their probabilities, if no member
+    asked the target.
 
-    n: cluster size. alpha: α. ones: how many of the n-c-1 users who are neither members nor the target hold label 1.
+    In each case the noisy labels of some users with label 0 and of some with label 1 are known, and so is how many of
+    them are 1.
+
+    Args:
+        n: cluster size. alpha: α. ones: how many of the n-c-1 users who are neither members nor the target hold
+        label 1.
     """
     sources, others = n - members, n - members - 1
     worlds, weights = [], []

@@ -7,22 +7,25 @@ from p2p_sim.privacy.bound import plain_arguments
 
 @plain_arguments
 def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float, delta: float) -> float:
-    """An α* such that the exchange is (ε, δ)-label-private against the learner for all α in [α*, 1/2] and all labels.
+    """A flip probability α* such that the exchange is (ε, δ)-label-private against the learner for all α in [α*, 1/2]
+    and all labels.
 
-    With s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, η = ε - 1 + e^-ε, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε, the first condition is
+    It is an explicit formula, which is above the smallest such α. With s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, which comes
+    from the random choice of peers, η = ε - 1 + e^-ε, which comes from the flips, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε,
+    the first condition is
 
-        q ((1-q) Γ + e^(-sq) η) >= Λ/n,
+    q ((1-q) Γ + e^(-sq) η) >= Λ/n,
 
-    which α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)), A = Γ + η, B = Γ + sη, solves. To leading order in ε this α is
-    2 ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. The remaining conditions, for mixed labels and for the other
-    direction of δ, stand in `docs/theorem.md` with the proof. If a condition fails, the local value 1/(1+e^ε) is
-    returned. If δ >= θ, 0 is returned, since the target's label is seen with probability at most θ.
+    which α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)), A = Γ + η, B = Γ + sη, solves. To leading order in ε this α is 2
+    ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. There are further conditions for data sets in which both labels
+    are frequent, and for the other direction of δ; they stand in `docs/theorem.md` with the proof. A second, larger α
+    is tried if one fails. If the conditions fail there too, if n is below 4, ε above 30 or ε below θ/10,000, 1/(1+e^ε)
+    is returned, slightly rounded up, at which the noise alone suffices. If δ >= θ, 0 is returned, since the target's
+    label is seen with probability at most θ.
 
     Args:
-        cluster_size: n, at least 1.
-        sampling_rate: θ in (0, 1].
-        epsilon: target ε, above 0.
-        delta: target δ in (0, 1).
+        cluster_size: n, at least 1. sampling_rate: θ in (0, 1]. epsilon: target ε, above 0. delta: target δ in (0,
+        1).
 
     >>> round(sufficient_flip_prob(10_000, 0.1, 0.3, 1e-9), 5)
     0.00545
@@ -54,9 +57,11 @@ class _Target:
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """Two flip probabilities to try, ascending: where (U0) of `docs/theorem.md` is solved, and where (D0) is, too.
+        """Two flip probabilities at which to try the conditions of the theorem, ascending.
 
-        An entry is infinite if there is no solution.
+        The first solves the condition that one direction of δ is small where all other users hold the same label; the
+        second solves the same condition for the other direction, too. An entry is infinite if there is no solution.
+        Whether the other conditions hold there is not checked.
         """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)
@@ -65,14 +70,23 @@ class _Target:
         return [up * shrink, max(up * shrink, down)]
 
     def met(self, alpha: float) -> bool:
-        """Whether all conditions of the theorem hold at α: then (ε, δ) is proved.
+        """Whether all conditions of the theorem hold at the flip probability α: then the exchange is (ε,
+        δ)-label-private against the learner for all labels.
 
-        One direction of δ is proved by (U0) and (U1), the other by (D0) and (D1) or by (S).
+        One condition for evidence of each of the target's two labels must hold; for the second there are two ways to
+        prove it.
         """
         return self.upwards(alpha) and (self.downwards(alpha) or self.starved(alpha))
 
     def upwards(self, alpha: float) -> bool:
-        """Whether conditions (U0) and (U1) of `docs/theorem.md` hold at α: they prove one direction of δ."""
+        """Whether two conditions hold at α that together prove that evidence of the target's label 1 has a δ(ε) of at
+        most δ.
+
+        Labels are named so that at most half of the others hold 1. With n users, q = αe^ε, s = ln(1 + ε/θ), Γ = (θ+ε)s
+        - ε, η = ε - 1 + e^-ε, K(J) = J(1 - J/n)Γ and F = n q e^(-sq) η, the conditions (U0) and (U1) of
+        `docs/theorem.md` are n q (1-q) Γ + F >= ln(1/δ) + Γ + 2ε and K((n+1)(1+q)/2 - 2) + F (1 - s(1-q))/2 >= ln(1/δ)
+        + 2ε.
+        """
         n, s, gamma = self.n, self.s, self.gamma
         q = alpha * math.exp(self.epsilon)
         need = self.log_inverse_delta + 2.0 * self.epsilon
@@ -81,7 +95,13 @@ class _Target:
         return n * q * (1.0 - q) * gamma + flips >= need + gamma and far >= need
 
     def downwards(self, alpha: float) -> bool:
-        """Whether conditions (D0) and (D1) of `docs/theorem.md` hold at α: they prove the other direction of δ."""
+        """Whether two conditions hold at α that together prove that evidence of the target's label 0 has a δ(ε) of at
+        most δ.
+
+        Labels are named so that at most half of the others hold 1. With n users, r = αe^-ε, Γ = (θ+ε) ln(1 + ε/θ) - ε,
+        K(J) = J(1 - J/n)Γ, b = θε/(θ+ε) and G = n α (1 - e^-b - b e^-ε), the conditions (D0) and (D1) of
+        `docs/theorem.md` are K(n r + 1) + G >= ln(1/δ) + ε and K((n+1)(1+r)/2) + G/2 >= ln(1/δ) + ε.
+        """
         q = alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
         flips = self.n * alpha * self.eta_down
@@ -89,10 +109,14 @@ class _Target:
         return self._sampled(self.n * q + 1.0) + flips >= need and far >= need
 
     def starved(self, alpha: float) -> bool:
-        """Whether condition (S) of `docs/theorem.md` holds at α: it can replace (D0) and (D1).
+        """Whether a condition holds at α that is another way to prove that evidence of the target's label 0 has a δ(ε)
+        of at most δ.
 
-        If (S) holds, evidence in the direction of (D0) and (D1) takes more submissions than arrive, unless many labels
-        are mixed.
+        If it holds, such evidence takes more submissions than arrive, except with a small probability, or in data sets
+        in which both labels are frequent, where the random choice of peers hides the target. With n users, r = αe^-ε, Λ
+        = ln(1/δ) + ε, Γ = (θ+ε) ln(1 + ε/θ) - ε, K(J) = J(1 - J/n)Γ and c = 2Λ/(nΓ), it is, as (S) of
+        `docs/theorem.md`: c <= 1/2, K((n+1)(1+r)/2) >= Λ and, with x = (1 - c - r - 1/n)ε, x > 1, or x > θ and n (x
+        ln(x/θ) - x + θ) >= Λ.
         """
         n, q = self.n, alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
@@ -103,7 +127,11 @@ class _Target:
         return x > 1.0 or (x > self.theta and n * (x * math.log(x / self.theta) - x + self.theta) >= need)
 
     def _sampled(self, ones: float) -> float:
-        """J(1 - J/n)Γ, what sampling contributes to -ln δ if J = `ones` of the n noisy labels are expected to be 1."""
+        """J(1 - J/n)Γ, by how much the random choice of peers raises the proved -ln δ if about J = `ones` of the n
+        noisy labels are 1.
+
+        Γ = (θ+ε) ln(1 + ε/θ) - ε is a constant of the target ε and the sampling rate θ.
+        """
         return ones * (1.0 - ones / self.n) * self.gamma
 
 

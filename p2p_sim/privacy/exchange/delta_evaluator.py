@@ -72,10 +72,12 @@ class Sources:
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
     def variances(self, ones: int) -> Variances:
-        """Variance per source that hides the target if m = `ones` others hold label 1: an estimate, to guide searches.
+        """An estimate of the variance that hides the target's label if m = `ones` other users hold label 1; it only
+        guides searches.
 
-        The values are p(1-p) S/t and α(1-α), with S sources, t expected submissions and p = α + (1-2α) m/S. In the
-        Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times their sum.
+        The two values, for each of S users whose noisy labels can be submitted, are p(1-p) S/t from the random choice
+        of peers and α(1-α) from the flips, with t expected submissions and p = α + (1-2α) m/S. In the Gaussian limit ε
+        is about √(2 ln(1/δ)) / √V, where V is S times their sum.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
@@ -97,9 +99,11 @@ class DeltaEvaluator:
     change: float = NARROW
 
     def views(self, ones: Sequence[int]) -> Views:
-        """Laws of what the learner may see in data sets with m others of label 1, for each m in `ones`; for `bounds`.
+        """The probabilities of all that the learner may see in data sets in which m others hold label 1, for each m in
+        `ones`.
 
-        If δ is summed from tables (`direct`), the result has a column for each m; else it is for the first m alone.
+        The method `bounds` computes δ from the result. If δ is summed from tables, which `direct` says, the tables have
+        a column for each m; else δ is a difference of tail probabilities, and the result is for the first m alone.
         """
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
         return compute(self, tuple(ones))
@@ -160,7 +164,10 @@ class DeltaEvaluator:
         return self.deltas(self.views([ones]), epsilon)
 
     def worst(self, ones: Sequence[int], epsilon: float) -> int:
-        """The m in `ones` whose data set has the largest δ just below ε; at ε itself every δ may be 0."""
+        """The m in `ones` (how many others hold label 1) whose data set has the largest upper bound of δ just below ε.
+
+        At ε itself every δ may be 0, if ε is that of the noisy label alone.
+        """
         [upper] = self.bounds(self.views(ones), epsilon * (1.0 - 1e-6), (True,))
         return ones[int(upper.max(axis=1).argmax())]
 
@@ -204,11 +211,17 @@ class DeltaEvaluator:
     def _cross_tails(
         self, largest: Callable[..., float], delta: float, ones: Sequence[int], *, low: float, high: float
     ) -> Crossing:
-        """The result of `cross` if δ is a difference of tails, which is slow: a rough curve narrows [low, high] first.
+        """Two close ε between which a bound of the largest δ falls to `delta`, found with few evaluations, which are
+        slow here.
+
+        δ is a difference of two tail probabilities. A rough curve, with a sum replaced by a quadrature, first narrows
+        [low, high]; the accurate curve is then bisected in a small interval about its result. Both ε are `low` if the
+        bound is at most `delta` there, and infinite if it is above `delta` at `high`.
 
         Args:
-            largest: the bound of δ that is followed, as a function of ε and, optionally, of other views than the exact.
-            ones: m of the data set comes first. low: smallest ε that is looked at. high: an ε at which δ is 0.
+            largest: the bound of δ that is followed, as a function of ε and, optionally, of rough laws in place of
+            the accurate ones. ones: the data sets, by how many others hold label 1; the rough curve is for the
+            first. low: smallest ε that is looked at. high: largest ε.
         """
         if largest(low) <= delta:
             return Crossing(low, low)
@@ -237,12 +250,14 @@ _single_views = lru_cache(maxsize=16)(_views)
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """ln of a rough δ, rounded down to a multiple of 8, or to -690 if lower; sums may then be truncated for it.
+    """The logarithm of a rough δ: not above ln δ, a multiple of 8, and at least -690. It tells how far sums may be
+    truncated for this δ.
 
-    If no positive δ is found, the result is -1152.
+    If no positive δ is found, as δ is too small for double precision, the result is -1152.
 
     Args:
-        attained: a function of ln δ': a lower bound of δ from sums that are truncated for δ'.
+        attained: a function that gives a lower bound of δ by sums that are truncated so that they suit a δ of about
+        e^x; x is its argument.
     """
     guess = -36.0
     while True:

@@ -79,23 +79,36 @@ class OtherUsers:
     kernel: Kernel | None = None
 
     def shares(self, noisy: Floats) -> Shares:
-        """For each number `noisy` of noisy ones among all sources: Pr[a submission is 1] and Pr[it is 0]."""
+        """The probability that a submission is a 1 and that it is a 0, for each possible number of noisy labels that
+        are 1.
+
+        Args:
+            noisy: numbers of ones among the noisy labels of all users whose labels can be submitted, the target
+            among them.
+        """
         if self.kernel is None:
             return Shares(noisy / self.sources, (self.sources - noisy) / self.sources)
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """The law of X, the noisy ones among all sources but the target, near its mean, at multiples of `step` only.
+        """The law of X, how many users besides the target have the noisy label 1, near its mean, at multiples of `step`
+        only.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). The entries are Pr[X = x], not scaled by `step`. Values
-        too far from the mean are left out, with a probability of at most 6 exp(log_tail); -inf leaves out none. Flips
-        among the ones are counted, since 1-α would be rounded.
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α), with `ones` and `zeros` the numbers of other users whose
+        noisy label the learner does not know, by true label, and known_ones the number of known noisy labels that are
+        1. The probabilities are Pr[X = x], not multiplied by `step`. Flips among the ones are counted, since 1-α would
+        be rounded.
 
-        The relative error of K binomial probabilities is here less than (K+1) `VALUE_ERROR`: products at k and k' share
-        all roundings but those between, 6u|k-k'|. Normalising divides the value at k by the sum over all k', and
-        E|k'-mean| is at most the standard deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The
-        convolution of windows of L and L' values keeps their relative errors and adds (min(L, L') + 1)u. By underflow
-        each value is off by at most 2L + 2L' + min(L, L') times 2^-1074.
+        The relative error, which is part of the result, is found as follows, with u = 2^-53. That of K binomial
+        probabilities is here less than (K+1) · 16u: products at k and k' share all roundings but those between,
+        6u|k-k'|. Normalising divides the value at k by the sum over all k', and E|k'-mean| is at most the standard
+        deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The convolution of ranges of L and L' values
+        keeps their relative errors and adds (min(L, L') + 1)u. By underflow each value is off by at most 2L + 2L' +
+        min(L, L') times 2^-1074.
+
+        Args:
+            log_tail: values too far from the mean are left out, with a probability of at most 6 exp(log_tail); -inf
+            leaves out none.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
         # the laws of the flips among the ones and among the zeros, with their relative errors
@@ -149,13 +162,15 @@ class Spacing(NamedTuple):
 
 
 def spacing(world: OtherUsers, submissions: int, log_tail: float) -> Spacing:
-    """The largest step h for a sum over every h-th value of X, the number of other users' noisy ones, times h.
+    """The largest h for which it is enough to sum over every h-th value of X, how many other users have the noisy label
+    1, and to multiply by h.
 
-    With it the probability of any event is off by at most exp(log_tail - 16).
+    Skipping the other values saves time where the law of X is smooth. The probability of any event is then off by at
+    most exp(log_tail - 16). The result has h and a bound of this error.
 
     Args:
-        world: the users besides the target. submissions: the largest number t of submissions.
-        log_tail: ln of the probability that truncations may leave out; -inf gives a step of 1.
+        world: the users besides the target. submissions: the largest number t of submissions. log_tail: ln of the
+        probability that truncations may leave out; -inf gives h = 1.
     """
     requests = 1 if world.kernel is None else world.kernel.requests
     if requests is None or math.isinf(log_tail) or world.sources == 1:
@@ -199,17 +214,24 @@ class DirectViews:
 
     @staticmethod
     def of(worlds: Sequence[OtherUsers], submissions: SubmissionCounts, sparse: bool = False) -> "DirectViews":
-        """Tabulate the views of these data sets, all with the same number of sources, for every t of `submissions`.
+        """Tables of the probabilities of all views, t submissions with k ones among them, in each of the given data
+        sets, for every t of `submissions`.
 
-        There is no row for t = 0, where nothing is seen. The window of k leaves out less than 2 exp(log_tail), which is
-        added to `lost`. The window of X leaves out `missed`, by which normalising makes the rest too large. A row is
-        Σ_j Bin(k; t, j/S) Pr[X = j]. With K values of k and J values of j, the row's relative error has three parts:
-        (K+1) `VALUE_ERROR` of the binomials, the error of Pr[X = j], and (J+1)u for the sum. Underflow adds K + J times
-        the underflow of X, and 4JK times it where weights are divided by sums of up to 4K.
+        The probability of a view is Σ_j Bin(k; t, j/S) Pr[X = j], with S users whose noisy labels can be submitted and
+        X how many of the others' are 1. There is no row for t = 0, where nothing is seen.
 
-        sparse: sum over multiples of h only, h times each; all data sets must have equally many users with unknown
-        bits. A probability is then off by what is skipped and by h times what the window of X leaves out. The window is
-        therefore chosen for exp(log_tail)/h in place of exp(log_tail).
+        Errors are part of the result; u = 2^-53 and exp(log_tail) is what `submissions` allow to leave out. Values of k
+        are left out with a probability below 2 exp(log_tail), which is added to `lost`. Values of X are left out with
+        the probability `missed`, by which normalising makes the rest too large. With K values of k and J values of j,
+        the relative error of a row has three parts: 16(K+1)u of the binomials, the error of Pr[X = j], and (J+1)u for
+        the sum. Underflow adds K + J times the underflow of X, and 4JK times it where weights are divided by sums of up
+        to 4K.
+
+        Args:
+            worlds: the users besides the target in each data set, all with the same S. sparse: sum over multiples
+            of h only, h times each, which is faster; all data sets must have equally many users with unknown noisy
+            labels. A probability is then off by what is skipped and by h times what is left out of X, for which
+            exp(log_tail)/h is therefore allowed in place of exp(log_tail).
         """
         log_tail, positive = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
@@ -239,13 +261,16 @@ class DirectViews:
     def deltas(
         self, coefficients: Coefficients, ends: Sequence[bool] = (False, True), starts: Ints | None = None
     ) -> list[Floats]:
-        """Bounds of δ(ε), the sum over views of max(0, keep·p - lose·q), for (p, q) = (a, b) and (b, a).
+        """Lower or upper bounds of δ(ε), the sum over all that the learner may see of max(0, keep·p - lose·q).
+
+        p and q are the probabilities with the target's noisy label 0 and 1, and the reverse in the second direction.
+        keep = 1-α-αe^ε and lose = (1-α)e^ε - α account for the flip of her label.
 
         Args:
-            coefficients: keep and lose of `hockey_stick_coefficients` at ε, both positive.
-            ends: which bounds: False for the lower one, True for the upper one.
-            starts: (G,) first rows of groups that are summed separately, with weight one; the first entry is 0. None:
-                all rows are one sum, with their weights.
+            coefficients: keep and lose at ε, both positive, with the error of keep. ends: which bounds: False for
+            the lower one, True for the upper one. starts: (G,) first rows of groups of rows that are summed
+            separately, without weights; the first entry is 0. None: all rows are one sum, each with the weight of
+            its number of submissions.
 
         Returns:
             One array (M data sets, 2 directions) for each entry of `ends`, or (G, M, 2) with `starts`.
@@ -294,13 +319,19 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
 def _tables(
     world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[TableRows]:
-    """Yield the laws of k ones among t submissions for groups of the t in `counts`: a row for each k and t of a group.
+    """Yield tables of the probability of k ones among t submissions, for groups of the t in `counts`: a row for each k
+    and t, a column for each data set.
 
-    Table A is for the target's noisy bit 0, B for 1; rows are sorted by k. A row of A is Σ_j Bin(k; t, j/S) Pr[X = j],
-    with the world's kernel in place of j/S if it has one; B has j + 1 in place of j. k runs over all values that matter
-    for any t of the group; above t the probability is 0.
+    Table A is for the target's noisy label 0, B for 1; rows are sorted by k. A row of A is Σ_j Bin(k; t, j/S) Pr[X =
+    j], where S is the number of users whose noisy labels can be submitted and X how many of the others' are 1; B has j
+    + 1 in place of j. If submissions are not single noisy labels, their probability to be a 1 takes the place of j/S. k
+    runs over all values that matter for any t of the group; above t the probability is 0.
 
-    laws: the law of X for each data set, at multiples of `step`. world: gives S and the kernel of all data sets.
+    Args:
+        world: gives S and how submissions depend on the noisy labels, in all data sets. counts: the numbers t,
+        ascending. laws: the law of X for each data set, at multiples of `step`, where each probability is
+        multiplied by `step`. log_tail: values of k are left out at each end with a probability of about
+        exp(log_tail - 12).
     """
     # `step` times the probabilities of X, (J, worlds)
     low = min(laws, key=lambda law: law.first).first

@@ -156,16 +156,23 @@ class KaryExchange(Accountant):
         return self._walk(epsilon).delta()
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε) from the uniform noisy labels that hide the target's label.
+        """Upper bound of δ(ε) from the others' noisy labels that are uniform over all classes, whatever their true
+        labels: they hide the target's.
+
+        More blocks give a sharper bound and take longer.
 
         Args:
-            values: most blocks into which V, the number of users whose label is submitted, is cut.
-            blocks: fewest and most blocks of the number of uniform labels; more blocks give a sharper bound.
+            values: about the most blocks into which V, the number of users whose label is submitted, is cut.
+            blocks: fewest and most blocks of the number of uniform labels, for each V.
         """
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """A lower bound of `_blanket(epsilon)`: its sum over the likeliest blocks of V alone, which is quicker."""
+        """A quick lower bound of the upper bound `_blanket(epsilon)`, not of δ: if it is too large already, the longer
+        sum can be saved.
+
+        Of the blocks of V, the number of users whose label is submitted, it sums only the three likeliest.
+        """
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
@@ -177,9 +184,10 @@ class KaryExchange(Accountant):
         return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
 
     def _walk(self, epsilon: float) -> Blanket:
-        """The bound of `blanket` for this exchange at ε, whose method `delta` gives δ(ε).
+        """The object whose method `delta` computes an upper bound of δ(ε) for this exchange at this ε.
 
-        The probability of a uniform noisy label is rounded down.
+        It holds the probability with which a noisy label is uniform over all classes, rounded down, and what labels
+        that are evidence for or against the target's label add to P - e^ε Q.
         """
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
@@ -195,7 +203,13 @@ class KaryExchange(Accountant):
         )
 
     def _attained(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), from one data set and a learner who sees only a statistic of the submissions."""
+        """A lower bound of δ(ε), from data sets in which all others hold a third class, and a learner who looks at one
+        number only.
+
+        The number is the count of submissions with the target's label, that with the label which hers is compared with,
+        or their difference; the largest bound is taken. It is 0 for two classes, or if no number can be computed in
+        time.
+        """
         laws = statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
         return max((law.delta(epsilon) for law in laws), default=0.0)
 
@@ -211,7 +225,12 @@ class ShuffledLabels(KaryExchange):
     _exposure = 1.0  # somebody may submit the target's label with any probability
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε) by `shuffled_delta`, whatever `values` and `blocks` are."""
+        """Upper bound of δ(ε) from all n noisy labels in random order, which show at least as much as any number of
+        submissions.
+
+        Args:
+            values, blocks: not used; other accountants of this base class need them.
+        """
         return self.shuffled_delta(epsilon)
 
     def _least(self, epsilon: float) -> float:
@@ -246,7 +265,11 @@ class FetchedLabels(KaryExchange):
 
 @disk_cached
 def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
-    """Bounds of ε at `delta`, by bisection; `delta` must be below δ(0), but not below δ at the largest ε."""
+    """Bounds of the learner's ε at `delta`, by bisection between 0 and the smaller of ε₀, the ε of the noisy label
+    alone, and 700.
+
+    `delta` must be below δ(0), else ε is 0 and there is nothing to bisect, and not below δ at the upper end.
+    """
     high = min(exchange.pure_epsilon, LARGEST_EPSILON)
     if exchange.enumerable:
         low, high = bisect(lambda epsilon: exchange.delta(epsilon).upper > delta, 0.0, high, 1e-6)

@@ -77,9 +77,14 @@ def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: fl
 
 
 def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, down: int) -> Statistic | None:
-    """The law of d = up·k - down·k', where k submissions are x and k' are x'; None if it takes too long.
+    """The law of d = up·k - down·k' under the target's label x and under x', where k submissions are x and k' are x';
+    None if it takes too long.
 
-    x and x' are the target's label and another one. flip_prob: α. rate: θ.
+    All other users hold a third class. The weights `up` and `down` choose what is counted: (1, 1) the difference, (1,
+    0) or (0, 1) one of the counts.
+
+    Args:
+        users: n. classes: K. flip_prob: α. rate: θ.
     """
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)

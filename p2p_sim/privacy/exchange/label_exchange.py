@@ -154,11 +154,12 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """The learner's laws for the target's label 0 and 1 if all others hold label 0: lower bounds of compositions.
+        """The probabilities of all that the learner may see if all other users hold label 0, with the target's label 0
+        and with 1; for lower bounds of ε of several releases together.
 
-        A view is (t submissions, ones among them). None above `LARGEST_PAIR` submissions, and for α = 0. Neighbouring
-        values of t form a block: of more submissions than the smallest t of the block the learner is assumed to see
-        only so many.
+        A view is (t submissions, ones among them). Neighbouring values of t form a block: of more submissions than the
+        smallest t of the block the learner is assumed to see only so many, which can only lower the bound. None if
+        there may be more than 2048 submissions, or if α = 0.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:

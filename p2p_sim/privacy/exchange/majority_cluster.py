@@ -91,12 +91,17 @@ class MajoritySources(Sources):
     requests: int | None
 
     def world(self, ones: int) -> OtherUsers:
-        """The other users of the data set in which `ones` of them hold label 1 and the rest label 0."""
+        """The users besides the target in the data set in which `ones` of them hold label 1 and the rest label 0, with
+        the law by which submissions depend on their noisy labels.
+        """
         return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob, kernel=self.kernel)
 
     @property
     def exposed(self) -> Bracket:
-        """Bounds of the probability that some submission depends on the target's bit; the lower bound is 0."""
+        """Bounds of the probability that some submission depends on the target's noisy label; the lower bound is 0.
+
+        It can only if somebody who submits asked the target.
+        """
         asks = 1.0 if self.requests is None else some(1.0 / self.sources, self.requests)
         return outward(0.0, some(min(1.0, self.rate * asks), self.trials) * (1.0 + 2.0**-46))
 
@@ -108,10 +113,12 @@ class MajorityCluster(MajoritySources):
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """Variance per source that hides the target if `ones` others hold label 1: an estimate, to guide searches.
+        """An estimate of the variance that hides the target's label if m = `ones` other users hold label 1; it only
+        guides searches for ε and data sets.
 
-        The values are D S/t and α(1-α), with S sources, t expected submissions, and D = g(1-g)/g'² of the kernel g at
-        the mean share of noisy ones.
+        The two values, for each of S users, are D S/t from the random choice of peers and α(1-α) from the flips, with t
+        expected submissions and D = g(1-g)/g'². g is the probability that a submission is a 1, as a function of the
+        share of noisy labels that are 1, and is taken at the mean share.
         """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -181,9 +188,12 @@ class MajorityCluster(MajoritySources):
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     def raised(self, delta: Bracket) -> Bracket:
-        """The bracket of δ, in large clusters with its upper bound raised, so that fewer data sets need an evaluation.
+        """The given bounds of δ(ε), in clusters of more than 256 users with a larger upper bound, below which it takes
+        fewer evaluations to certify all data sets.
 
-        The bound is raised by about as much as δ falls if ε grows by `ROOM`, since ln δ is about -ε² V/2.
+        The upper bound is raised by about as much as δ falls if ε grows by 1.6%. As ln δ is about -ε² V/2 with a
+        variance V, this is a factor of 1 + 0.032 ln(1/δ), or 1.032 if that is larger. `delta` are bounds for one data
+        set, the worst one found.
         """
         if self.sources <= EXHAUSTIVE:
             return delta
@@ -200,7 +210,14 @@ class MajorityCluster(MajoritySources):
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The m (others with label 1) whose δ just below ε is largest, of all m if they are few, else of `_LOOKS` m."""
+        """The m, how many others hold label 1, with the largest δ just below ε, where δ is not yet 0.
+
+        In clusters of up to 256 users, with δ summed from tables, all m are compared, else nine evenly spaced ones, so
+        that the true worst m may be missed.
+
+        Args:
+            exact: computes δ of a data set.
+        """
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
         looks = {round(self._half * part / (_LOOKS - 1)) for part in range(_LOOKS)}
@@ -209,9 +226,13 @@ class MajorityCluster(MajoritySources):
     def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
         """Whether all data sets are certified, block by block; False if a block that cannot be smaller is not.
 
+        A data set is m, how many others hold label 1; a block is a run of m that one evaluation certifies, since the
+        learner is told the noisy labels of some users.
+
         Args:
             log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
-            share: the variance V that blocks need, as a share of the smallest V of a data set; a guess, for speed.
+            share: guess of how small the variance that hides the target may be, as a share of the least variance of
+            all data sets; a smaller share tries larger blocks. It affects speed only.
         """
         # all data sets before `first` are certified; `trust` is the part of the `revealable` bits that is tried as b
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
@@ -231,10 +252,15 @@ class MajorityCluster(MajoritySources):
         return True
 
     def revealable(self, ones: int, needed: float) -> float:
-        """About how many noisy bits may be revealed if `ones` others hold label 1, before δ is too large.
+        """About how many of the S users' noisy labels may be told to the learner, if `ones` others hold label 1, before
+        δ is too large: an estimate.
 
-        needed: the sum of `variances` at which δ is as large as allowed. Revealing b of S bits divides its first part
-        by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)), where g is the probability that a submission is a 1.
+        The variance that hides the target is S times the sum of a part from the choice of peers and a part from the
+        flips. Telling b labels divides the first part by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)), where g(p) is the
+        probability that a submission is a 1 if a share p of the noisy labels is 1. The result is at most 5% of S.
+
+        Args:
+            needed: the sum of the two parts at which δ is as large as allowed.
         """
         p = self._share(ones)
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -244,10 +270,15 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """The block of data sets from m = `first` on for which b = `revealed` noisy bits are revealed.
+        """A run of data sets that one evaluation of δ certifies: m = `first` to `first` + b others with label 1, for
+        which the noisy labels of b = `revealed` users are told to the learner.
 
-        None if b is below 2, if the cluster is small, or if no kernel dominates. log_delta: ln of the δ of interest.
-        smallest: whether no smaller block is tried if this one is not certified.
+        b is reduced if there are fewer users. None if `revealed` is below 2, if the cluster has at most 256 users, or
+        if no law of submissions is found that is at least as bad for privacy whatever the b labels are.
+
+        Args:
+            log_delta: ln of the δ of interest. smallest: whether no smaller run is to be tried if this one is not
+            certified; it is kept in the result.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None

@@ -73,7 +73,13 @@ class Kernel(ABC):
 
     @abstractmethod
     def shares(self, noisy: Floats, sources: int) -> Shares:
-        """For each number `noisy` of noisy ones among the sources: Pr[a submission is 1] and Pr[it is 0]."""
+        """The probability that a submission is a 1 and that it is a 0, for each number of noisy labels that are 1: two
+        arrays of the shape of `noisy`.
+
+        Args:
+            noisy: numbers of ones among all noisy labels. sources: S, how many users have a noisy label that
+            submissions may depend on.
+        """
 
 
 class SmoothKernel(Kernel):
@@ -81,7 +87,10 @@ class SmoothKernel(Kernel):
 
     @abstractmethod
     def slope(self, p: float) -> float:
-        """The derivative g'(p) at a share p of noisy ones; it only guides searches."""
+        """The derivative g'(p) of the probability g that a submission is a 1, at a share p of noisy labels that are 1.
+
+        It is used for estimates that guide searches, and for no certified figure.
+        """
 
 
 @dataclass(frozen=True)
@@ -101,9 +110,11 @@ class MajorityKernel(SmoothKernel):
 
     @property
     def error(self) -> float:
-        """Upper bound of the relative error of `shares`.
+        """Upper bound of the relative error of the probabilities that `shares` gives.
 
-        The parts are u for p or q, k times; 2u for each of two powers; products and weights; u for each term summed.
+        Let u = 2^-53. The share p of ones and q = 1 - p are off by u each, which counts up to k times in their powers,
+        k being the largest number of peers. To this come 2u for each of two powers, some u for products and weights,
+        and u for each term summed.
         """
         return (self.requests + sum((k + 1) // 2 for k, _ in self.weights) + 16.0) * UNIT
 
@@ -141,7 +152,18 @@ class TabulatedKernel(Kernel):
     error = 2.0 * UNIT
 
     def shares(self, noisy: Floats, sources: int) -> Shares:
-        """For each number `noisy` of noisy ones, in the table's range: Pr[a submission is 1] and Pr[it is 0]."""
+        """The probability that a submission is a 1 and that it is a 0, for each number of noisy labels that are 1, from
+        the table.
+
+        The probability of a 1 is the table's value, which counts as exact; the other one is the rounded difference from
+        1.
+
+        Args:
+            noisy: numbers of ones among the noisy labels, in the table's range. sources: not used.
+
+        Raises:
+            ValueError: a number lies outside the table.
+        """
         index = np.asarray(noisy, dtype=np.int64) - self.first
         if index.size and not 0 <= index.min() <= index.max() < len(self.table):
             raise ValueError(f"noisy = {noisy.min():g}..{noisy.max():g}: lies outside the table")
@@ -150,13 +172,15 @@ class TabulatedKernel(Kernel):
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
-    """A kernel for the bits that are not revealed, whose δ is at least the exchange's however many revealed bits are 1.
+    """A law of submissions that is at least as bad for privacy as the given one, whatever the noisy labels of b users
+    are that the learner is told.
 
-    If r of the b revealed bits and x of the others are 1, a submission is a 1 with probability g((r + x)/S). The δ of
-    the result, p̃(x), is at least that for each r = 0..b. None if no such kernel is found.
+    So one evaluation of δ certifies all data sets that differ in these b users. If r of their labels and x of the
+    others are 1, a submission is a 1 with probability g((r + x)/S). The result is a table of a probability p̃(x) by x
+    alone, with which δ(ε) is at least as large as with g for each r = 0..b. None if no such table is found.
 
     Args:
-        kernel: g. sources: S. revealed: b, at least 1. first, last: smallest and largest x.
+        kernel: g. sources: S, the number of users. revealed: b, at least 1. first, last: smallest and largest x.
     """
     share, rest = kernel.shares(np.arange(first, last + revealed + 1, dtype=np.float64), sources)
     count, window = last - first, revealed + 1

@@ -33,12 +33,16 @@ _TAIL = -36.0
 
 
 def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:
-    """For each ε a certified δ that holds in each of these clusters, from one table for the smallest cluster.
+    """For each ε a certified δ that holds in each of these clusters, from one table of δ by the number of submissions;
+    None if that cannot be done.
 
-    None if the table would be too large, if α is 0, or if the clusters differ in α.
+    The table is for the smallest cluster. In a larger one all but so many noisy labels are told to the learner, which
+    leaves the small cluster with another law of the number of submissions. None if the table would be too large, if α
+    is 0, or if the clusters differ in α.
 
     Args:
-        settings: the clusters, at least one. epsilons: at least 0.
+        settings: for each cluster, at least one, its number of users, α and the law of the number of submissions.
+        epsilons: at least 0.
     """
     sources, flip_prob = min(s.sources for s in settings), settings[0].flip_prob
     if sources > _LARGEST or flip_prob == 0.0 or {s.flip_prob for s in settings} != {flip_prob}:
@@ -58,7 +62,11 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
         row[list(law.counts)] = law.upper
 
     def largest(epsilon: float) -> float:
-        """Upper bound of the largest Σ_t Pr[t] δ_t(ε) over the clusters."""
+        """Upper bound of the largest δ(ε) over the clusters.
+
+        For each cluster it is Σ_t Pr[t] δ_t(ε), with the probability of t submissions and the largest δ(ε) given t
+        submissions in the smallest cluster; both are rounded up.
+        """
         sums = weights @ deltas_by_count(sources, flip_prob, most, epsilon)
         return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
 
@@ -89,9 +97,11 @@ def satisfied(settings: Sequence[ClusterExchange], epsilon: float, delta: float)
 
 @lru_cache(maxsize=4096)
 def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -> Floats:
-    """Upper bounds (most + 1,) of δ(ε) given t = 0..most submissions, over all data sets and both directions.
+    """Upper bounds (most + 1,) of δ(ε) given t = 0..most submissions: for each t the largest over all data sets and
+    both directions.
 
-    sources: users whose noisy bits submissions may carry. flip_prob: α.
+    Args:
+        sources: number of users, the noisy label of one of whom each submission carries. flip_prob: α.
     """
     views = _views(sources, flip_prob, most)
     starts = np.searchsorted(views.lower, np.arange(most))
@@ -101,9 +111,15 @@ def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -
 
 @lru_cache(maxsize=8)
 def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
-    """Tables of what the learner may see for t = 1..most submissions: rows sorted by t, a column for each m up to half.
+    """Tables of the probabilities of k ones among t submissions, for t = 1..most: rows sorted by t, a column for each
+    data set.
 
-    m is how many others hold label 1. In place of weights, `lower` is t - 1, which groups the rows, and `upper` is 1.
+    A data set is m, how many users besides the target hold label 1; m up to half is enough, since the two labels may be
+    swapped. The rows have no weights for an average over t: the field `upper` is 1, and `lower`, which else holds
+    weights, is t - 1 and shows where each t begins.
+
+    Args:
+        sources: number of users, the target among them. flip_prob: α.
     """
     worlds = [OtherUsers(sources, sources - 1 - ones, ones, flip_prob) for ones in range((sources - 1) // 2 + 1)]
     index = np.arange(most, dtype=np.float64)

@@ -55,7 +55,11 @@ class Eavesdropper(Accountant):
 
     @property
     def _reads_all(self) -> bool:
-        """Whether the bounds are about the eavesdropper, for whom they are exact."""
+        """Whether the bounds are about an eavesdropper who reads each noisy label with its owner, for whom they are
+        exact.
+
+        Else they are about another observer, who sees no more; only the upper bounds say something about her.
+        """
         return self.observer == "eavesdropper"
 
     @property
@@ -70,9 +74,10 @@ class Eavesdropper(Accountant):
         return bracket if self._reads_all else Bracket(0.0, bracket.upper)
 
     def attained_pair(self) -> AttainedPair | None:
-        """The laws of the target's noisy label under either true label, for lower bounds of compositions.
+        """The probabilities of the target's noisy label 0 and 1, with her true label 0 and with 1, from which lower
+        bounds of ε of several releases together are computed.
 
-        None for more than two classes, for α = 0, and for observers other than the eavesdropper.
+        None for more than two classes, for α = 0, and for observers who see less than each noisy label with its owner.
         """
         alpha = self.flip_prob
         if self.num_classes > 2 or alpha == 0.0 or not self._reads_all:
@@ -274,7 +279,13 @@ class Coalition(Accountant):
 
 @disk_cached
 def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    """Bounds of a coalition's ε at δ: by inverting δ(ε) in small clusters, else from two bracketing exchanges."""
+    """Bounds of the ε at δ of a coalition: the learner and some users of the target's cluster, who do not deviate from
+    the protocol.
+
+    In small clusters, or for α = 0, δ(ε) is computed from all that the members can know, and inverted. In others the
+    bounds come from two exchanges without colluding users: in one the members forget what they got, in the other they
+    know as many noisy labels as they can have got at most.
+    """
     exchange, members = coalition.exchange, coalition.members
     if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):
         return _large_coalition_epsilon(coalition, delta)
@@ -290,9 +301,11 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
 
 
 def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
-    """Bounds of a coalition's ε at δ in a large cluster.
+    """Bounds of the ε at δ of a coalition, the learner and some users of the target's cluster, if the cluster is large.
 
-    δ(ε) is Pr[a member asked the target] times δ(ε) of her noisy label, plus Pr[no member did] times δ(ε) in this case.
+    δ(ε) is Pr[a member asked the target] times δ(ε) of the target's noisy label, plus Pr[no member did] times δ(ε)
+    given that none did. The latter is bounded from below by an exchange whose members forget what they got, and from
+    above by one in which they know the noisy labels of as many further users as there are members.
     """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
@@ -302,16 +315,26 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """The largest δ(ε), given that no member asked the target, with which `delta` holds; rounded to the safe side.
+        """How large δ(ε) given that no member asked the target may be, so that the coalition's δ(ε) is at most `delta`.
 
-        upper: whether the result is for the upper bound of ε, else for the lower bound.
+        It is `delta` less the part of a member who asked the target, divided by the probability that none did; at most
+        0 if that part alone is too large.
+
+        Args:
+            upper: whether the result serves the upper bound of the coalition's ε, and is rounded down; else it
+            serves the lower bound, and is rounded up.
         """
         direct = local_delta(alpha, epsilon)
         spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
         return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
 
     def zeros_above(evaluator: DeltaEvaluator, upper: bool, epsilon: float) -> bool:
-        """Whether δ(ε) is too large for `delta` if all others hold label 0, by its upper or by its lower bound."""
+        """Whether the coalition's δ(ε) is too large for `delta` in the data set in which all others hold label 0.
+
+        Args:
+            evaluator: computes δ given that no member asked the target. upper: whether its upper bound of δ is
+            taken, for the upper bound of ε; else its lower bound.
+        """
         most = unasked_delta(epsilon, upper)
         return most <= 0.0 or evaluator.bounds(evaluator.views([0]), epsilon, (upper,))[0].max() > most
 

@@ -17,7 +17,11 @@ One evaluation at m' certifies (ε, δ) for b + 1 data sets. A `CoverBlock` has 
 All data sets are certified if m = 0 is, and if blocks reach from m = 1 to half without a gap (`_cover`). If ε is raised
 on the way, earlier blocks remain certified, since δ(ε) falls. `CoverPlan` proposes blocks by a heuristic. `_evaluator`
 refuses a block that the argument does not cover, so that the plan decides only how long this takes and how tight it is.
-The heuristic compares data sets by their V: ln δ is about -ε² V/2 (see `cover_plan`).
+
+**The plan**, a heuristic. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of
+`Sources.variances`: ln δ is about -ε² V/2. V grows with m up to half: the larger m, the more bits may be revealed
+before V falls to that of m = 0. At a given m, revealing b bits multiplies V by about 1 - b/S, and so ε by about
+1 + b/(2S).
 
 With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. `epsilon`
 first raises ε by one of `_ROOM`, so that more bits may be revealed. If the limit is reached, at least
@@ -32,7 +36,6 @@ from typing import NamedTuple
 from p2p_sim.privacy.binomial_windows import NARROW, share_of
 from p2p_sim.privacy.bound import Bracket
 from p2p_sim.privacy.disk_cache import disk_cached
-from p2p_sim.privacy.exchange.cover_plan import ZEROS, CoverBlock, CoverPlan
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, rough_log_delta
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
@@ -42,6 +45,111 @@ _EXPECTED = 4096
 """Largest number of expected submissions for which all data sets are searched, however many evaluations this takes."""
 _ROOM = (0.004, 0.001, 0.0003)
 """Relative increases of the ε of m = 0 that are tried where evaluations are limited, so that fewer are needed."""
+_LOOKS = 24
+"""Limit of evaluations: a first attempt is made only if fewer than this are expected, and ends after twice as many."""
+_BATCH = 24
+"""Speed only: largest number of data sets that are evaluated together."""
+_WORTH = 12
+"""Speed only: where t is random, bits are revealed if b exceeds this or 3% of the sources, whichever is less."""
+
+
+@dataclass(frozen=True)
+class CoverBlock:
+    """Data sets that are certified together: m to m + `revealed` for each m in `ones`.
+
+    ones: ascending numbers m of others with label 1 at which δ is evaluated, at most 1 + `revealed` apart.
+    revealed: b, how many other users' noisy bits are revealed to the learner.
+    change: as in `DeltaEvaluator`. `NARROW` gives the figures that are reported; a larger value makes a *quick look*,
+        whose upper bound is coarser and certifies as well.
+    """
+
+    ones: range
+    revealed: int
+    change: float = NARROW
+
+
+ZEROS = CoverBlock(range(1), 0)
+"""The data set in which all others hold label 0."""
+
+
+@dataclass(frozen=True)
+class CoverPlan:
+    """Proposes blocks to certify: a heuristic. It decides how many evaluations are needed, and how tight the result is.
+
+    exchange: the exchange whose data sets are certified. exact: the evaluator of blocks with b = `least` that are no
+    quick look. least: smallest b. needed: the V at which δ is about the target δ.
+    """
+
+    exchange: Sources
+    exact: DeltaEvaluator
+    least: int
+    needed: float
+
+    def blocks(self, first: int, trust: float) -> list[CoverBlock]:
+        """One or two proposals of which data sets to certify next, the quicker first; a second one is for the same data
+        sets.
+
+        A data set is m, how many users besides the target hold label 1. If the noisy labels of b others are told to the
+        learner, one evaluation of δ at m certifies m to m + b. Where few may be told, several m are evaluated together.
+        A quick proposal has a coarser upper bound of δ, so that it may fail where the other succeeds.
+
+        Args:
+            first: smallest m that is not certified yet. trust: by what factor, in (0, 1], the estimated largest b
+            is multiplied to be on the safe side.
+        """
+        exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
+        # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target. With a
+        # single t a quick look is fast, so that b = 3 is enough for one
+        few = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
+        revealed = int(trust * self.revealable(first))
+        if revealed > few:
+            revealed = min(revealed, half - first)
+            # revealing b bits changes ln δ by about ln δ · b/S; let blocks of submissions change it by 0.4 of this
+            change = min(max(1.2 * NARROW, -0.4 * self.exact.log_delta * revealed / exchange.sources), 1.0)
+            return [CoverBlock(range(first, first + 1), revealed, change)]
+        # else evaluate several data sets together, whose laws of X overlap: within 6 standard deviations of the flips
+        apart = (1.0 - 2.0 * exchange.flip_prob) * (least + 1)
+        flipped = exchange.flip_prob * (1.0 - exchange.flip_prob)
+        overlap = 6.0 * math.sqrt(exchange.sources * flipped) / apart if apart else math.inf
+        batch = max(1, int(min(_BATCH, overlap)))
+        # up to the m from which revealing is faster; a single m where δ is not computed from tables
+        count = next((c for c in range(4, batch, 4) if trust * self.revealable(first + c) > few), batch)
+        block = CoverBlock(range(first, half + 1, least + 1)[: count if self.exact.direct else 1], least)
+        # where V is larger than needed, try a quick look first: ln δ may grow by a share of 1 - needed/V, of which
+        # 0.4 are used
+        larger = exchange.sources * sum(exchange.variances(first))
+        change = min(-0.4 * self.exact.log_delta * (1.0 - self.needed / larger), 1.0)
+        return [replace(block, change=change), block] if change > 2.0 * NARROW and not least else [block]
+
+    def most_looks(self, half: int) -> int:
+        """Limit of the number of evaluations of δ by which the data sets m = 1 to `half` (m others hold label 1) are to
+        be certified.
+
+        It is 48, or 0, so that nothing is tried, if 24 or more are expected to be needed.
+        """
+        ones, expected = 1, 0
+        while ones <= half and expected < _LOOKS:
+            ones += 1 + max(0, int(0.7 * self.revealable(ones)))
+            expected += 1
+        return 2 * _LOOKS if expected < _LOOKS else 0
+
+    def revealable(self, ones: int) -> float:
+        """About how many other users' noisy labels may be told to the learner, if m = `ones` others hold label 1,
+        before δ reaches the target: an estimate.
+
+        In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where the variance V of what the learner sees falls with
+        each label that is told. The result is the number at which V falls to the value that gives the target δ.
+        """
+        exchange = self.exchange
+        if not 0.0 < self.needed < 1e150:
+            return 0.0
+        drawn, flipped = exchange.variances(ones)
+        if exchange.rate < 1.0:
+            return exchange.sources - self.needed / (drawn + flipped)
+        # t is fixed and does not change when bits are revealed: with s sources left, V = s (drawn s/S + flipped)
+        drawn /= exchange.sources
+        sources = (math.sqrt(flipped**2 + 4.0 * drawn * self.needed) - flipped) / (2.0 * drawn)
+        return exchange.sources - sources
 
 
 class PrivacyTarget(NamedTuple):
@@ -85,7 +193,12 @@ class ClusterExchange(Sources):
         lower, targets = [0.0] * len(inside), zero.copy()
 
         def include(block: CoverBlock) -> bool:
-            """Raise δ of each target to the block's, which certifies the block."""
+            """Raise the upper bound of δ at each ε so that it holds in the data sets of a block too; return True.
+
+            A data set is given by m, how many users besides the target hold label 1. A block is several m that are
+            certified together, for which some users' noisy labels may be revealed to the learner: this never lowers δ.
+            If none are revealed, the lower bounds of δ are raised as well.
+            """
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
             for index, (epsilon, upper) in enumerate(targets):
@@ -137,7 +250,12 @@ class ClusterExchange(Sources):
         targets = [PrivacyTarget(upper, delta)]
 
         def include(block: CoverBlock) -> bool:
-            """Raise ε of the target to the block's, which certifies the block."""
+            """Raise ε, if needed, so that (ε, δ) holds in the data sets of a block too; return True.
+
+            A data set is given by m, how many users besides the target hold label 1. A block is several m that are
+            certified together, for which some users' noisy labels may be revealed to the learner: this never lowers δ.
+            If ε is raised and none are revealed, the lower bound of ε may be raised as well.
+            """
             nonlocal lower
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
             raised = evaluator.cross(block.ones, delta, upper, upper=True).below
@@ -186,7 +304,15 @@ class ClusterExchange(Sources):
         )
 
     def check(self, block: CoverBlock, log_delta: float, targets: Sequence[PrivacyTarget]) -> bool:
-        """Whether the block's data sets satisfy (ε, δ) for every target as it is; no target is raised."""
+        """Whether every pair (ε, δ) in `targets` is shown to hold in all data sets of a block; no pair is changed.
+
+        False may mean that a pair holds but could not be certified.
+
+        Args:
+            block: data sets that are certified together, given by numbers m of users besides the target who hold
+            label 1, and by how many noisy labels are revealed to the learner for this. log_delta: ln of the δ of
+            interest; sums leave out what is far below it.
+        """
         evaluator = self._evaluator(block, log_delta)
         if len(block.ones) > 1 and not evaluator.direct:
             return False  # the views would be those of the first data set alone
@@ -195,28 +321,44 @@ class ClusterExchange(Sources):
 
     @property
     def searched_in_full(self) -> bool:
-        """Whether the cluster is so small that all data sets are searched, however many evaluations this takes."""
+        """Whether the search for the data set with the largest δ may take any number of evaluations.
+
+        It may with up to 2,048 users whose labels can be submitted and up to 4,096 expected submissions. A data set is
+        given by how many users besides the target hold label 1.
+        """
         return self.sources <= EXHAUSTIVE and self.trials * self.rate <= _EXPECTED
 
     @property
     def least_revealed(self) -> int:
-        """How many noisy bits are revealed at least, in the last attempt where the number of evaluations is limited.
+        """The least number b of noisy labels that the proof reveals to the learner, in its last attempt to bound δ in
+        all data sets.
 
-        It is 1% of the S sources, 2% for S above 20,000, and 0 for S < 100: with so few data sets, the last attempt is
-        the first one without its limit.
+        Revealing labels never lowers δ, and one evaluation then bounds δ in b + 1 data sets at once. b is 1% of the S
+        users whose labels can be submitted, 2% for S above 20,000, and 0 for S < 100: with so few data sets, the last
+        attempt is the first one without its limit of evaluations.
         """
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
     @property
     def _zeros_revealed(self) -> CoverBlock:
-        """The data sets in which 0 to `least_revealed` others hold label 1, certified with so many bits revealed."""
+        """The block of data sets in which 0 to b users besides the target hold label 1, b = `least_revealed`.
+
+        Its δ is evaluated where all others hold label 0 and b of their noisy labels are revealed to the learner. This
+        bounds δ in the whole block.
+        """
         return CoverBlock(ZEROS.ones, self.least_revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """The evaluator of δ in the exchange that remains if a block's bits are revealed; its rate is rounded up.
+        """The evaluator of δ for a block of data sets, which are numbers m of users besides the target with label 1.
 
-        A quick look keeps a rate of 1. Then t has a single value, and δ is no lower, as dropping submissions is
-        post-processing.
+        The block reveals the noisy labels of b users to the learner, which never lowers δ. Of S users whose labels can
+        be submitted, S - b remain. The rate, with which each possible submission carries one of their labels, is
+        multiplied by (S-b)/S and rounded up. A quick look, which is a faster evaluation with a coarser upper bound,
+        keeps a rate of 1. Then the number of submissions has a single value, and δ is no lower, as dropping submissions
+        is post-processing.
+
+        Args:
+            log_delta: ln of the δ of interest; sums leave out what is far below it.
 
         Raises:
             ValueError: δ at the m of the block does not bound δ of all m from the first of them to the last plus b.
@@ -243,14 +385,20 @@ class ClusterExchange(Sources):
         variance_share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certify all data sets from m = 1 + `least` to half, block by block; return whether it succeeded.
+        """Certify all data sets from m = 1 + `least` to m = (S-1)/2, block by block; return whether this succeeded.
+
+        m is how many of the S - 1 users besides the target hold label 1. A block is several successive m whose δ is
+        bounded by one or a few evaluations, in which the noisy labels of b users are revealed to the learner; this
+        never lowers δ. `CoverPlan` proposes the blocks. Some are quick looks, faster evaluations with a coarser upper
+        bound; if one fails, fewer labels are revealed.
 
         Args:
-            targets: what quick looks are checked against; `include` may raise them.
-            log_delta: ln of the δ for which sums may be truncated. include: certifies a block that is no quick look.
-            least: smallest b of a block. variance_share: the V that blocks need, as a share of that of m = 0.
-            limited: whether to give up after `CoverPlan.most_looks` evaluations, unless `searched_in_full`. If False,
-                the result for `epsilon` and `profile` is True, since their `include` certifies every block.
+            targets: pairs (ε, δ) against which quick looks are checked; `include` may raise them. log_delta: ln of
+            the δ of interest; sums leave out what is far below it. include: certifies a block that is no quick
+            look, and returns whether it could. least: smallest b of a block. variance_share: the variance V that
+            blocks need, as a share of that of m = 0, where ln δ is about -ε² V/2; it guides the choice of blocks.
+            limited: whether to give up after `CoverPlan.most_looks` evaluations, unless `searched_in_full`. If
+            False, the result is True whenever `include` certifies every block.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)
@@ -273,5 +421,7 @@ class ClusterExchange(Sources):
         return first > half
 
     def _log_delta(self, epsilon: float) -> float:
-        """ln of a rough δ(ε) of m = 0; terms far below it may be left out of sums."""
+        """ln of a rough δ(ε) in the data set where all users but the target hold label 0; sums may leave out terms far
+        below this δ.
+        """
         return rough_log_delta(lambda guess: DeltaEvaluator(self, guess).at(0, epsilon).lower)

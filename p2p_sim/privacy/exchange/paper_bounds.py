@@ -23,16 +23,21 @@ _THEOREM3_DELTA = Condition("theorem-3-delta", "it needs δ ≥ 1/s²")
 def lemma9_stated(
     cluster_size: int, flip_prob: float, sampling_rate: float, delta: float, situation: Situation = IDEAL
 ) -> Stated:
-    """ε that Lemma 9 states for the learner in one cluster, or the first condition that fails.
+    """ε that Lemma 9 of the clustering paper states for the learner in one cluster, or the first of its conditions that
+    fails.
 
-    With s users, δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and
-    ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)). Conditions: s ≥ 2/α and 0 ≤ ξ ≤ 3α√(θs(1-α)).
+    With s users, δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)).
+    Conditions: s ≥ 2/α and 0 ≤ ξ ≤ 3α√(θs(1-α)).
 
     The lemma's proof treats the cluster's share of positive noisy labels and the number of submissions as fixed; no
     counter-example to the statement itself is known where its conditions hold.
 
     Args:
-        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: classes, faults and so on of the exchange.
+        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what else decides whether the lemma
+        applies: number of classes, network faults, rounds, who observes. The default is the exchange of the paper.
+
+    Returns:
+        `epsilon` is None if a condition fails, which is then in `fails`.
     """
     fails = first_failure(PAPER, situation)
     if fails is not None:
@@ -91,12 +96,18 @@ def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
 def theorem3_stated(
     cluster_size: int, flip_prob: float, sampling_rate: float, delta: float, situation: Situation = IDEAL
 ) -> Stated:
-    """ε that Theorem 3 states where the smallest cluster has s users, or the first condition that fails.
+    """ε that Theorem 3 of the clustering paper states where the smallest cluster has s users, or the first condition
+    that fails.
 
-    It applies if α and δ are at least those of the theorem.
+    The theorem fixes α = 4√2 ln s / √(θs), at most 1/2, and δ = 1/s². It applies if the given α and δ are at least
+    these.
 
     Args:
-        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: classes, faults and so on of the exchange.
+        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what else decides whether the theorem
+        applies: number of classes, network faults, rounds, who observes. The default is the exchange of the paper.
+
+    Returns:
+        `epsilon` is None if a condition fails, which is then in `fails`.
     """
     fails = first_failure(PAPER, situation)
     if fails is not None:

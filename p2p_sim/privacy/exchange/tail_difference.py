@@ -74,11 +74,15 @@ class CutOffViews:
 
     @staticmethod
     def of(world: OtherUsers, submissions: SubmissionCounts, quadrature: bool = False) -> "CutOffViews":
-        """What the learner may see in the data set with the other users `world`.
+        """What the learner may see in one data set, as sums over X, the number of noisy labels that are 1 among all
+        users but the target.
 
         Args:
-            quadrature: sum over every h-th X only (trapezoid rule): faster, for searching, not for reporting. If False,
-                a second quadrature checks each cut-off, and where the two disagree the full sum finds the cut-off.
+            world: the users besides the target: how many hold label 0 and label 1, and α. submissions: the numbers
+            t of submissions at which δ is evaluated, with their weights. quadrature: whether to sum over every h-th
+            X only (trapezoid rule): faster, for searching, not for reporting. If False, a second quadrature checks
+            each cut-off (the number of ones from which the evidence favours one label), and where the two disagree
+            the full sum finds it.
         """
         # all values of X, and the relative error of a sum over them
         law = world.noisy_ones(submissions.log_tail)
@@ -124,14 +128,15 @@ class CutOffViews:
     def deltas(self, coefficients: Coefficients, ends: Sequence[bool] = (False, True)) -> list[Floats]:
         """Bounds of δ(ε), the sum over views of max(0, keep·p - lose·q), for (p, q) = (A, B) and (B, A).
 
-        A and B are the views' probabilities if the target's noisy bit is 0 and if it is 1.
+        A view is what the learner sees: the number t of submissions and how many of them are 1. A and B are its
+        probabilities if the target's noisy label is 0 and if it is 1.
 
         Args:
-            coefficients: keep and lose of `hockey_stick_coefficients` at ε, both positive.
-            ends: which bounds, in order: False is the lower, True the upper.
+            coefficients: keep = 1-α-αe^ε and lose = e^ε(1-α)-α, both positive, as `hockey_stick_coefficients` gives
+            them. ends: which bounds, in order: False is the lower, True the upper.
 
         Returns:
-            One array (1 data set, 2 directions) for each entry of `ends`.
+            One array (1, 2) for each entry of `ends`: one data set, and the two directions (A, B) and (B, A).
         """
         keep, lose, relative_error = coefficients
         # "at least k ones" gains from the k on where B(k)/A(k) > lose/keep, "at most k" up to where it is < keep/lose
@@ -170,7 +175,9 @@ class CutOffViews:
     def _tails(self, t: int, least: int, upper: bool) -> TailPair:
         """Probabilities of at least `least` ones (if `upper`) or zeros (if not) among t submissions.
 
-        They are given for the target's noisy bit 0 and 1.
+        Field a of the result is the probability if the target's noisy label is 0, b if it is 1. Both are averages over
+        how many other users' noisy labels are 1. Field off is their absolute error by interpolation, 0 if there is
+        none.
         """
         if not 0 < least <= t:
             certain = float(least <= 0)
@@ -215,7 +222,15 @@ class _Nodes:
 
     @staticmethod
     def of(weights: Floats, noisy: Floats, world: OtherUsers) -> "_Nodes":
-        """The quadrature at these values `noisy` of X; weights: Pr[X] there, times the step between them."""
+        """The sum over X that gives ln B(k)/A(k) for k ones among t submissions, with its terms stored as logarithms.
+
+        A(k) and B(k) are the probabilities of k if the target's noisy label is 0 and if it is 1. X is the number of
+        noisy labels that are 1 among all users but the target.
+
+        Args:
+            weights: (W,) Pr[X] at each value, times the step between values. noisy: (W,) the values of X. world:
+            the users besides the target, and how a submission depends on X.
+        """
         sources = world.sources
         if world.kernel is not None:
             return _Nodes.of_kernel(weights, *world.shares(noisy), *world.shares(noisy + 1.0))
@@ -229,13 +244,17 @@ class _Nodes:
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
-        """The quadrature for a kernel, the probability that a submission is a 1 given the number of noisy ones.
+        """The sum over X that gives ln B(k)/A(k) for k ones among t submissions, where a function, the kernel, says how
+        often a submission is 1.
 
-        weights: (W,) Pr[X] times the step, X the number of other users' noisy ones.
-        share, more: (W,) the kernel at X and at X + 1 noisy ones. rest, less: 1 - `share` and 1 - `more`.
+        A(k) and B(k) are the probabilities of k if the target's noisy label is 0 and if it is 1. X is the number of
+        noisy labels that are 1 among all users but the target. A submission is 1 with the kernel's probability at X
+        under A, at X + 1 under B. Stored as common to A and B are ln `more` for each one and ln `rest` for each zero.
+        To this A adds ln(share/more) for each one, and B adds ln(less/rest) for each zero.
 
-        Common to A and B are ln `more` and ln `rest`. A adds ln(share/more) for each one, B adds ln(less/rest) for each
-        zero.
+        Args:
+            weights: (W,) Pr[X] times the step between values. share, more: (W,) the kernel at X and at X + 1. rest,
+            less: 1 - `share` and 1 - `more`.
         """
         with np.errstate(divide="ignore"):
             logs = np.log(weights), np.log1p((share - more) / more), np.log1p((share - more) / rest)

@@ -52,12 +52,17 @@ class TailQuadrature:
 
     @staticmethod
     def of(weights: Floats, share: Floats, submissions: int, log_off: float) -> "TailQuadrature | None":
-        """The points and weights with as few pieces as the allowed error permits; None if they would save little.
+        """Points and weights with which the mean of F(p(X)) is a sum of few values of F; None if they would save little
+        or are too inaccurate.
+
+        F is a tail of Bin(t, p), such as the probability of at least k ones among t submissions. X is the number of
+        noisy labels that are 1 among all users but the target. The range of p is cut into pieces of equal width, in
+        each of which F is interpolated at 21 points. There are as few pieces as the allowed error permits.
 
         Args:
-            weights: (W,) Pr[X] of consecutive values. share: (W + 1,) the probability p(x) that a submission is a 1,
-                ascending, for each X and for the last X + 1.
-            submissions: the largest number of submissions. log_off: ln of the allowed error of an interpolated value.
+            weights: (W,) Pr[X] of consecutive values. share: (W + 1,) the probability p(x) that a submission is a
+            1, ascending, for each X and for the last X + 1. submissions: the largest t. log_off: ln of the allowed
+            error of an interpolated value.
         """
         low, high = float(share[0]), float(share[-1])
         deviation = math.sqrt(min(low * (1.0 - low), high * (1.0 - high)) / submissions)
@@ -73,9 +78,15 @@ class TailQuadrature:
 
     @staticmethod
     def _with_moments(weights: Floats, share: Floats, pieces: int, off: float) -> "TailQuadrature":
-        """The quadrature with this number of pieces, on which interpolation is off by at most `off`.
+        """The points and weights for a given number of pieces of equal width, into which the range of p is cut.
 
-        weights: (W,) Pr[X] of consecutive values. share: (W + 1,) p(x) for each X and for the last X + 1.
+        With them the mean over X of a tail F of Bin(t, p) at p = p(X) is a sum of the values of F at 21 points p of
+        each piece. X is the number of noisy labels that are 1 among all users but the target.
+
+        Args:
+            weights: (W,) Pr[X] of consecutive values. share: (W + 1,) the probability p(x) that a submission is a
+            1, for each X and for the last X + 1. off: largest error of a value of F that is interpolated on a
+            piece; it is stored.
         """
         # pieces of equal width, and in which of them each share lies
         low, half = float(share[0]), float(share[-1] - share[0]) / (2.0 * pieces)
@@ -93,16 +104,27 @@ class TailQuadrature:
         return TailQuadrature(centres + half * np.cos(angles)[:, None], at, above, mass, off)
 
     def sums(self, values: Floats) -> TailPair:
-        """Means over X (a) and X + 1 (b) of the tail F, given its values (N, pieces) at `points`, with their error."""
+        """Means of the binomial tail F over X (a) and over X + 1 (b), with a bound of their absolute error (off).
+
+        X is the number of noisy labels that are 1 among all users but the target, so that a and b belong to the
+        target's noisy labels 0 and 1.
+
+        Args:
+            values: (21, pieces) F at `points`, which are 21 values of p in each piece of the range of p.
+        """
         off = float(self.mass @ (self.off + _VALUES * values.max(axis=0)))
         return TailPair(float((self.at * values).sum()), float((self.above * values).sum()), off)
 
 
 def _log_off(low: float, high: float, half: float, submissions: int, rho: float) -> float:
-    """ln of a bound of the error if a tail of Bin(t, p) is interpolated on pieces of half width `half` of [low, high].
+    """ln of a bound of the error of interpolating a tail of Bin(t, p), a polynomial in p, at N = 21 Chebyshev points on
+    each piece of [low, high].
 
-    It is 4 M ρ^(1-N)/(ρ-1), with M the bound of the tail on the ellipses of parameter ρ = `rho` about the pieces, and
-    infinite if an ellipse leaves (0, 1). submissions: t.
+    The bound is 4 M ρ^(1-N)/(ρ-1). M bounds the tail for complex p in the ellipses about the pieces with half axes
+    half·(ρ + 1/ρ)/2 and half·(ρ - 1/ρ)/2. The result is infinite if an ellipse reaches beyond (0, 1).
+
+    Args:
+        half: half the width of a piece. submissions: t. rho: ρ, above 1.
     """
     beyond = half * ((rho + 1.0 / rho) / 2.0 - 1.0)
     least, largest = low - beyond, high + beyond

@@ -137,13 +137,21 @@ class FetchDistribution(FlippedLabels):
         return self.epsilon_and_sample(delta, among).bound
 
     def epsilon_and_sample(self, delta: float, users: Bools | None) -> BoundAndSample:
-        """The bound of `epsilon`; and, for more than `CLOSELY` users, the largest bound of a sample of them.
+        """The bound of ε at δ that holds for all users; and, for more than `CLOSELY` (32,768) users, the largest bound
+        of a sample of them.
 
-        Up to `CLOSELY` users, each is bounded alone. Of more, `SAMPLED` evenly spaced users are bounded alone; the
-        bound for all then uses only the three-point pairs and the direct exposure, which are equal for many users.
+        Up to `CLOSELY` users, each is bounded alone. Of more, `SAMPLED` (1,000) evenly spaced users are bounded alone.
+        The bound for all then uses only two bounds that are equal for many users: direct exposure (the probability that
+        anybody submits the target's noisy label), and three-point pairs (two laws on three outcomes that bound what one
+        fetcher's submission shows).
 
         Args:
-            delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except members.
+            delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except the
+            coalition's members.
+
+        Returns:
+            `sample` is None if each user was bounded alone, or if the bound for all is ε₀, that of the noise on a
+            label.
         """
         check_delta(delta)
         targets, far = self._split(users)
@@ -220,11 +228,16 @@ class FetchDistribution(FlippedLabels):
         return self._table.alike(NEAR)
 
     def _split(self, among: Bools | None) -> UserPlaces:
-        """The users `among`, (n,) bool (None: all), split into those bounded one by one and those bounded together.
+        """The users `among`, (n,) bool (None: all), split into `users` who are bounded one by one and `far`, bounds of
+        all others.
 
-        After long random walks many users have many fetchers and differ little. One bound holds for all of them: that
-        of a target whose fetchers have the largest weights and rates of the fetchers of any such user, and the rows
-        most likely to be stray (see `LevelBound`). A larger weight or rate gives a pair with a larger curve.
+        `users` has one user of each class with equal bounds. `far` is empty, or one bound for all users with more than
+        `NEAR` (128) fetchers, users who may fetch their label. It is used for more than `MOST_FAR` (64) such users, as
+        after long random walks, where they differ little, without coalition members, and for α of at least
+        `LEAST_FLIP`. It is the bound of a target whose fetchers have the largest weights (fetch probabilities) and
+        rates (probabilities that a label arrives) of the fetchers of any such user, and the rows most likely to be
+        stray: to have a probability of submitting a 1 outside the interval for which the bound is proved. A larger
+        weight or rate gives a pair of laws with a larger divergence.
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]
@@ -242,10 +255,11 @@ class FetchDistribution(FlippedLabels):
 
     @cached_property
     def _tails(self) -> Tails:
-        """Bounds on the probability that p_i is below a level τ, for each user i and each τ.
+        """Bounds on Pr[p_i < τ] for each user i and each level τ, a threshold that is a share of α.
 
-        p_i is the probability that i's submission is 1 if the target's noisy bit is 0, given all other noisy bits.
-        Bits that members fetched count as revealed: at worst the bits with the largest entries of the row.
+        p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels:
+        the sum of i's fetch probabilities for the users whose noisy label is 1. Labels that coalition members fetched
+        count as revealed: at worst those with the largest of i's fetch probabilities.
         """
         table = self._table
         return Tails(
@@ -281,13 +295,17 @@ class FetchDistribution(FlippedLabels):
         return UserBound(self.flip_prob, met, tuple(ways), levels, _SOON if moved else _PRECISE)
 
     def _levels(self, users: Ints, weights: Floats, counts: Floats, copies: Floats) -> TargetLevels:
-        """The bounds of one target by the three-point pairs of her fetchers, whose rows are those of the table.
+        """The bounds of one target that follow from what each fetcher's submission shows, a fetcher being a user who
+        may fetch her label.
 
-        Fetchers come in groups, in each of which all users have one and the same row.
+        Each submission is bounded by a three-point pair: two laws on three outcomes, one for each value of the target's
+        noisy label. Fetchers come in groups, in each of which all users have one and the same row of fetch
+        probabilities.
 
         Args:
             users: (G,), one user of each group. weights: (G,), the probability that she fetches from the target.
-            counts: (G,), how many users the group has. copies: (G,), how many such groups, with rows of their own.
+            counts: (G,), how many users the group has. copies: (G,), how many such groups there are, each with a
+            row of its own.
         """
         tails = self._tails.lacking(users, weights) if self.flip_prob >= LEAST_FLIP else None
         return TargetLevels(
@@ -295,10 +313,12 @@ class FetchDistribution(FlippedLabels):
         )
 
     def _bounds_by_kind(self, users: Ints) -> Iterator[UserBound]:
-        """Bounds of which the largest holds for each of the given users, (u,).
+        """Bounds of δ(ε) of which the largest holds for each of the given users, (u,).
 
-        There is one for each group of users with equal fetchers (`OverlayTable.kinds`). It is only that of the noise on
-        a label if some user's bit is public, if there is no grouping, or if there are more than `MOST_KINDS` groups.
+        There is one for each group of users whose labels are fetched by equally many users of each kind, with the same
+        fetch probabilities, rates and membership. Instead there is one bound alone, that of the noise on a label, if
+        the learner or a coalition knows the noisy label of some of the users as a public one, if some user's positive
+        fetch probabilities differ, or if there are more than `MOST_FETCHERS` (64) kinds or `MOST_KINDS` (500) groups.
         """
         kinds = self._table.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:

@@ -108,12 +108,25 @@ class DenseTable:
 
     @cached_property
     def offsets(self) -> Offsets:
-        """The offsets u_ij = W_ij - (median of row i), by which the side slots of step 4 are shifted."""
+        """The offsets u_ij = W_ij - (median of row i), W_ij the probability that user i fetches the hidden noisy label
+        of user j.
+
+        The proof of the bound splits each choice of a peer at random into a main slot and two side slots, and reveals
+        which. In side slots the probability of submitting a 1 changes by ±u_ij/κ with the target's noisy label, κ the
+        probability of a slot.
+        """
         return Offsets(self.rows, self.rates)
 
     @cached_property
     def known_ones(self) -> list[KnownOnes]:
-        """Step 1: ascending ranges of how many bits are known to be 1, together 0..N/2; none if no bit stays hidden."""
+        """Ascending ranges of how many noisy labels the proof reveals to be 1, together 0..N/2; none if no label would
+        stay hidden.
+
+        N users besides the target have hidden noisy labels. The noisy label of a user with label 1 is 1 for sure with
+        some probability, and Bernoulli(α) else; to reveal which never lowers δ. More than N/2 sure ones need no bound,
+        since labels 0 and 1 may be swapped. All numbers of a range share one bound: in each case labels are revealed
+        until the same number H stays hidden. `most` also counts the `revealed` labels that coalition members fetched.
+        """
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
             return []
@@ -123,23 +136,34 @@ class DenseTable:
         return [KnownOnes(a, b + more, self.others - b - more) for a, b in zip(starts, ends, strict=True)]
 
     def strays(self, exponent: float) -> float:
-        """Step 3: what all strays together add to a divergence, 2e^-L Σ_i θ_i max_j W_ij, for L = `exponent`.
+        """What all strays together add to a divergence: 2e^-L Σ_i θ_i max_j W_ij, for L = `exponent`; 0 if each row has
+        equal entries.
 
-        A user is a stray, whose p_i is outside her band, with probability at most 2e^-L. p_i, p_i + W_iv and p_i + W_iv
-        - W_iJ differ by at most max_j W_ij. With that probability, times θ_i, a stray counts as showing the law; else
-        she shows the same under all laws. This adds the probability of the former under the first law of HS_r, without
-        a factor r. Under Q1 it is as under Q0, since each set of x users is equally likely, and E[1 - M + S] <= 1. If
-        the entries of each row are equal, p_i is in its band for sure: 0.
+        User i's submission is seen with probability θ_i, and carries user j's noisy label with probability W_ij; v is
+        the target. p_i is the probability that it is 1 if v's noisy label is 0. With v's label 1 this is p_i + W_iv, or
+        p_i + W_iv - W_iJ if the proof has changed user J's published label. A stray is a user whose p_i lies outside
+        her band, an interval that holds it except with probability at most 2e^-L. The three values differ by at most
+        max_j W_ij. With that probability, times θ_i, a stray counts as showing v's noisy label; else she shows the same
+        in all cases. This adds the probability of the former under the first law of the divergence HS_r, without a
+        factor r. It is the same bound under either law: if v's noisy label is 1, each set of x users with published
+        ones is still equally likely, and the expected likelihood ratio of their number is at most 1.
         """
         return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
     @remembered
     def bands(self, known_ones: KnownOnes, exponent: float) -> Bands:
-        """Step 3: bands with Pr[p_i outside | X = x] <= 2e^-L for every user i and every x, for L = `exponent`.
+        """Bands with Pr[p_i outside | X = x] <= 2e^-L for every user i who may submit and every number x, for L =
+        `exponent`.
 
-        They reach from max(least sum, mean - t) to min(largest sum, mean + t), the widest over all rows and all sets C.
-        p_i is a sum of x + |C| entries of row i, and of known bits. It lies for sure between the sums of the x + |C|
-        least and largest entries. The mean and t (`_deviation`) are those of x entries drawn without replacement.
+        p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels.
+        Of these H remain hidden, of which X are 1. A set C of others, of any size in the range `known_ones`, is
+        revealed to have ones; the learner may know more labels. p_i is the sum of x + |C| of i's fetch probabilities,
+        and of some for known labels. So it lies for sure between the sums of the x + |C| least and largest. Except with
+        probability 2e^-L it is also within t (`_deviation`) of its mean, as x ones are drawn without replacement from
+        the H labels. A band is the widest of these intervals over all i and all C.
+
+        Returns:
+            The values x near their mean, (K,), with Pr[X = x] rounded up and both ends of their bands.
         """
         hidden, alpha = known_ones.hidden, self.flip_prob
         # X ~ Bin(H, α), except for tails that `MovedBit.missed` charges.
@@ -166,13 +190,15 @@ class DenseTable:
         return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
 
     def _deviation(self, hidden: int, ones: Ints, exponent: float) -> Floats:
-        """t, how far bands reach beyond means, (R, K), for each row and each x of `ones`; H = `hidden`, L = `exponent`.
+        """t, by how much a sum of x entries of a row may be above or below its mean, (R, K), for R rows and K numbers x
+        = `ones`.
 
-        The sum of x entries drawn without replacement exceeds its mean by more than t with probability e^-L at most.
-        t is the lesser of Hoeffding's range · sqrt(x L/2) and Bernstein's a + sqrt(a² + 2 L x variance), with
-        a = range · L/3. Both are proved for draws with replacement, and hold without (Hoeffding 1963). Drawing x ones
-        is drawing H - x zeros, so that the smaller number counts. The H entries are among the row's N+1, so that their
-        variance is at most (N+1)/H times that of the row.
+        A row has one user's fetch probabilities for the N + 1 users with hidden noisy labels. x of H = `hidden` of its
+        entries are drawn without replacement: those of users whose noisy label is 1. The sum exceeds its mean by more
+        than t with probability e^-L at most, L = `exponent`. t is the lesser of Hoeffding's range · sqrt(x L/2) and
+        Bernstein's a + sqrt(a² + 2 L x variance), with a = range · L/3. Both are proved for draws with replacement, and
+        hold without (Hoeffding 1963). Drawing x ones is drawing H - x zeros, so that the smaller number counts. The
+        variance of the H entries is at most (N+1)/H times that of the row.
         """
         width, variance = self._range, np.asarray(self.rows.var(axis=1))[:, None] * (1.0 + 1e-9)
         drawn = np.minimum(ones, hidden - ones)
@@ -183,14 +209,20 @@ class DenseTable:
 
     @cached_property
     def _sums(self) -> Floats:
-        """(R, N+2): the sum of the k least entries of each row, for k from 0 to N+1."""
+        """(R, N+2): the sum of the k least entries of each of R rows, for k from 0 to N+1.
+
+        A row has one user's fetch probabilities for the N + 1 users with hidden noisy labels. The sums bound the
+        probability that she submits a 1, given how many of these labels are 1.
+        """
         sums = np.zeros((self.rows.shape[0], self.rows.shape[1] + 1))
         np.cumsum(np.sort(self.rows, axis=1), axis=1, out=sums[:, 1:])
         return sums
 
     @cached_property
     def _range(self) -> Floats:
-        """The largest entry of each row minus its least entry, (R, 1)."""
+        """The largest minus the least of the fetch probabilities of each of R users, (R, 1), among users with hidden
+        noisy labels.
+        """
         return np.asarray(self.rows.max(axis=1) - self.rows.min(axis=1))[:, None]
 
     @cached_property
@@ -200,7 +232,12 @@ class DenseTable:
 
     @cached_property
     def _even(self) -> bool:
-        """Whether all entries of each row are equal, so that nobody can be a stray."""
+        """Whether each user's fetch probabilities for users with hidden noisy labels are all equal, up to 1e-12 of
+        their sum.
+
+        Then the probability that she submits a 1 depends only on how many of these labels are 1, and surely lies in its
+        proved interval.
+        """
         return bool((self._range <= _EVEN * self._sums[:, -1:]).all())
 
 
@@ -231,12 +268,22 @@ class MovedLaw:
 
     @cached_property
     def _moved_weights(self) -> Floats:
-        """S(x) / M(x-1) = Pr[X = x-1] / Pr[X = x] = x (1-α) / ((H-x+1) α), for each x of `bands.ones`, (K,)."""
+        """S(x) / M(x-1) = Pr[X = x-1] / Pr[X = x] = x (1-α) / ((H-x+1) α), for each x of `bands.ones`, (K,).
+
+        H noisy labels are hidden, and X of them are 1. The proof publishes them, but if the target's noisy label is 1,
+        it first shows one 0 as 1 with probability M(X). S(x) is the likelihood that x published ones gain by this, in
+        units of Pr[X = x].
+        """
         x = self.bands.ones
         return np.asarray(x * (1.0 - self.flip_prob) / ((self.known_ones.hidden - x + 1.0) * self.flip_prob))
 
     def divergence(self, move_chances: Floats, ratio: float, up: bool) -> float:
-        """Σ_x Pr[X = x] · HS_ratio given X = x, rounded up: of Q1 from Q0 if `up`, else of Q0 from Q1.
+        """The mean over X of the divergence HS_ratio of Q1 from Q0 given X = x published ones if `up`, else of Q0 from
+        Q1, rounded up.
+
+        The proof publishes H hidden noisy labels, X of which are 1. If the target's noisy label is 1, one of the zeros
+        is first shown as 1 with probability M(X). Q0 and Q1 are the laws of these and the submissions if the target's
+        noisy label is 0 and 1.
 
         Args:
             move_chances: (K,), M(x) for each x of `bands.ones`.
@@ -249,21 +296,34 @@ class MovedLaw:
         return float(self.bands.law @ np.minimum(np.concatenate(parts), most * (1.0 + 1e-12)))
 
     def proportional_chances(self) -> Floats:
-        """M(x) = z (H-x)/(H (1-α)), z = `moved_share`, (K,): every x lets a hidden 0 be shown as 1 equally often."""
+        """M(x) = z (H-x)/(H (1-α)), at most 1, for each x of `bands.ones`, (K,), z = `moved_share`.
+
+        Of H hidden noisy labels x are 1. M(x) is the probability with which the proof shows one of the zeros as 1 if
+        the target's noisy label is 1. With this choice each single 0 is shown as 1 equally often whatever x is.
+        """
         x, hidden = self.bands.ones, self.known_ones.hidden
         return np.asarray(np.minimum(self.moved_share * (hidden - x) / (hidden * (1.0 - self.flip_prob)), 1.0))
 
     def best_chances(self, ratio: float, up: bool) -> Floats:
-        """M(x) for each x of `bands.ones`, (K,), with nearly the least `divergence`; found once for similar ratios."""
+        """M(x) for each x of `bands.ones`, (K,), with nearly the least `divergence`; found once for similar ratios.
+
+        The proof publishes the hidden noisy labels, x of which are 1. M(x) is the probability with which it first shows
+        a 0 as 1 if the target's noisy label is 1. Ratios are similar if their ln ln, times `_SIMILAR_RATIOS`, rounds to
+        the same whole number. up: which of the two laws of what is seen comes first in the divergence, as in
+        `divergence`.
+        """
         power = round(_SIMILAR_RATIOS * math.log(max(math.log(ratio), 1e-9)))
         return self._optimise(math.exp(math.exp(power / _SIMILAR_RATIOS)), up)
 
     @remembered
     def _optimise(self, ratio: float, up: bool) -> Floats:
-        """M(x) for each x, (K,), each 0 or one of `_CHANCES` values, with about the least divergence.
+        """M(x) for each x of `bands.ones`, (K,), each 0 or one of `_CHANCES` (24) values, with about the least
+        divergence HS_ratio.
 
-        Dynamic programming over x, with the rough side law of `SlotLaws.divergence`. Let rest_x(m) be the least sum of
-        the terms from x on if M(x-1) = m. S(x) depends on M(x-1) alone, so
+        The proof publishes the hidden noisy labels, X of which are 1. M(x) is the probability with which it first shows
+        a 0 as 1 if the target's noisy label is 1 and X = x. HS_x(m, M) is the divergence given x published ones for
+        M(x-1) = m and M(x) = M, computed roughly. Dynamic programming over x: let rest_x(m) be the least sum of the
+        terms from x on if M(x-1) = m. The density S(x) of moved labels depends on M(x-1) alone, so
 
         rest_x(m) = min over M(x) of Pr[X = x] HS_x(m, M(x)) + rest_(x+1)(M(x)).
         """
@@ -302,13 +362,18 @@ class MovedBit:
     slots: Slots
 
     def divergence(self, ratio: float, known_ones: int, exponent: float, *, up: bool, enough: float = 0.0) -> float:
-        """Upper bound of HS_ratio of Q1 and Q0 if nobody strays: (N+1)/H · Σ_x Pr[X = x] · HS_ratio given X = x.
+        """Upper bound of the divergence HS_ratio of Q1 from Q0 (`up`), else of Q0 from Q1, if nobody strays: (N+1)/H ·
+        Σ_x Pr[X = x] · HS_ratio given X = x.
 
-        The factor (step 4) is 1 without side slots. M is first `proportional_chances`; if this bound exceeds `enough`,
-        `best_chances` is tried too.
+        The proof publishes H hidden noisy labels of N others, X of which are 1. If the target's noisy label is 1, it
+        first shows a 0 as 1 with probability M(X). Q0 and Q1 are the laws of these and of the submissions if the
+        target's noisy label is 0 and 1. A user strays if her probability of submitting a 1 leaves its band, an interval
+        that depends on x. M is first `proportional_chances`; if this bound exceeds `enough`, `best_chances` is tried
+        too. The factor (N+1)/H is 1 if no choice may fall in a side slot (see `SlotPlan`).
 
         Args:
-            known_ones: the index of a range of `table.known_ones`. exponent: L. up: whether HS_ratio(Q1 || Q0).
+            known_ones: the index in `table.known_ones` of a range of numbers of labels revealed to be 1. exponent:
+            L; a user strays with probability at most 2e^-L. enough: a bound at which no better one is sought.
         """
         law = self._law(known_ones, exponent)
         factor = (self.table.others + 1.0) / law.known_ones.hidden if self.slots.plan.has_side_slots else 1.0
@@ -316,11 +381,15 @@ class MovedBit:
         return bound if bound <= enough else min(bound, factor * law.divergence(law.best_chances(ratio, up), ratio, up))
 
     def missed(self, ratio: float) -> float:
-        """What is left out of `divergence`, in either direction: values x outside their window, and tiny offsets.
+        """What `divergence` at r = `ratio` leaves out, in either direction: numbers x of ones outside a window, and
+        tiny offsets.
 
-        X is outside with probability at most 2 tails, and the window's last value has at most 1. So with M = 0 outside,
-        x is outside with at most 2 tails under Q0, 3 under Q1; 8 are charged. Offsets change Q1 by `neglected` in total
-        variation, which counts r times where Q1 is the second law.
+        X is how many hidden noisy labels are 1. Let a tail be e^`LOG_TAIL`. X lies outside its window with probability
+        at most 2 tails, and the window's last value has at most 1. In the proof a 0 may be shown as 1 if the target's
+        noisy label is 1; outside the window none is. So the published number is outside with at most 2 tails if that
+        label is 0, 3 if it is 1; 8 are charged. Offsets (differences of fetch probabilities from their median) that
+        count as 0 change the law for noisy label 1 by `neglected` in total variation, which counts r times where this
+        law comes second in HS_r.
         """
         return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected
 
@@ -332,9 +401,15 @@ class MovedBit:
         return MovedLaw(numbers, bands, list(blocks), self.table.flip_prob, self.slots.plan.moved_share)
 
     def _blocks(self, bands: Bands, width_share: float) -> Iterator[Block]:
-        """For speed, at some cost in sharpness: blocks of values x that share one band, which contains all their bands.
+        """Yield blocks of successive numbers x that share one band, which contains the bands of all of them: faster,
+        but less sharp.
 
-        width_share: the usual length of a block, as a share of the mean of X.
+        x is how many hidden noisy labels are 1. A band is an interval for every user's probability of submitting a 1. A
+        block has the indices of its x in `bands.ones`, and the laws of what submissions show for its band. Blocks are
+        longer where x is unlikely.
+
+        Args:
+            width_share: the usual length of a block, as a share of the mean number of ones.
         """
         mean = float(bands.law @ bands.ones)
         deviation = math.sqrt(mean * (1.0 - self.table.flip_prob))

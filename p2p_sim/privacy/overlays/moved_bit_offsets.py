@@ -51,7 +51,11 @@ class SlotPlan:
 
     @property
     def has_side_slots(self) -> bool:
-        """Whether any user's choice may fall in a side slot."""
+        """Whether any user's choice of a peer may fall in a side slot.
+
+        The proof splits each choice at random into a main slot and two side slots, and reveals which. A side slot has
+        probability κ (`kappa`, or `wide` for some users); without it everything is in the main slot.
+        """
         return self.kappa > 0.0 or self.wide_users > 0
 
 
@@ -80,7 +84,12 @@ class Offsets:
 
     @cached_property
     def _exact_entries(self) -> Floats:
-        """W_ij - m_i, (R, N+1); 0 for users who never submit."""
+        """W_ij - m_i, (R, N+1), for R users i who may submit and N + 1 users j whose noisy labels are hidden; 0 where
+        θ_i is 0.
+
+        W_ij is the probability that i fetches from j, m_i the median of row i, and θ_i the probability that i's
+        submission is seen.
+        """
         return np.asarray((self.rows - np.median(self.rows, axis=1, keepdims=True)) * (self.rates > 0.0)[:, None])
 
     @cached_property
@@ -90,12 +99,22 @@ class Offsets:
 
     @cached_property
     def entries(self) -> Floats:
-        """u_ij = W_ij - m_i, (R, N+1); 0 where its size is at most `_least_size`."""
+        """The offsets u_ij = W_ij - m_i, (R, N+1), with 0 for sizes up to `_least_size`, which may be rounding errors
+        of equal entries.
+
+        W_ij is the probability that user i, of R who may submit, fetches from user j, of N + 1 with hidden noisy
+        labels; m_i is the median of row i.
+        """
         return np.where(np.abs(self._exact_entries) > self._least_size, self._exact_entries, 0.0)
 
     @cached_property
     def neglected(self) -> float:
-        """Σ_i θ_i · 2 max_j |u_ij| over offsets that count as 0: how far they can move Q1, in total variation."""
+        """Σ_i θ_i · 2 max_j |u_ij| over the tiny offsets that count as 0, rounded up: the error that this causes, in
+        total variation.
+
+        u_ij is the probability that user i fetches from user j minus the median of row i, and θ_i the probability that
+        i's submission is seen. The law that is off is that of what is seen if the target's noisy label is 1.
+        """
         sizes = np.abs(self._exact_entries)
         largest = np.where(sizes <= self._least_size, sizes, 0.0).max(axis=1, initial=0.0)
         return 2.0 * float(self.rates @ largest) * (1.0 + 1e-9)
@@ -112,16 +131,20 @@ class Offsets:
         return float(self.sizes[-1]) if self.sizes.size else 0.0
 
     def plan(self, weights: Floats, rates: Floats, *, spread: float, hiding: float) -> SlotPlan:
-        """How to split choices into slots for a target: of the plans tried, that with the least variance of the loss.
+        """How to split users' choices into slots for a target v: of the plans tried, that with the least variance of
+        the privacy loss.
 
-        It moves no bit (`moved_share` is 0) if no other plan fits.
-        Any plan is valid. Let `own` be the variance of the loss of the main slots, and `hiding` that of the number of
-        ones if a bit is moved for sure. The best share to move is then own/(own + hiding), and leaves the variance
-        own · hiding/(own + hiding).
+        The proof splits each choice of a peer at random into a main slot and two side slots, and reveals which. It also
+        publishes the N hidden noisy labels; if v's noisy label is 1, a 0 may first be shown as 1 (a moved bit), so that
+        the number of ones hides v's label too. Any plan is valid. If no other fits, no bit is moved (`moved_share` is
+        0). Let `own` be the variance of the loss of the main slots, and `hiding` that of the number of ones if a bit is
+        moved for sure. Without side slots the best share to move is own/(own + hiding), which leaves the variance own ·
+        hiding/(own + hiding); side slots add to `hiding`.
 
         Args:
-            weights, rates: (F,), W_iv and θ_i of the users who may fetch from the target.
-            spread: a typical 1/p + 1/(1-p), p the probability that a submission is 1. hiding: 1/(N α (1-α)).
+            weights, rates: (F,), for each user i who may fetch from v, the probability W_iv that she does and θ_i
+            that her submission is seen. spread: a typical 1/p + 1/(1-p), p the probability that a submission is 1.
+            hiding: 1/(N α (1-α)).
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
@@ -133,10 +156,18 @@ class Offsets:
         return min(plans, key=lambda plan: plan.variance, default=still)
 
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
-        """A plan for each κ with room for the shifts of a typical submission; none if there is none.
+        """Yield a plan of slots for each pair of κ (for small and for large offsets) that leaves room for the shifts of
+        a typical submission.
 
-        limit: users with a larger offset have wide side slots. weights, rates: (F,), of the target's possible fetchers.
-        spread: a typical 1/p + 1/(1-p), p the probability that a submission is 1. hiding: 1/(N α (1-α)).
+        The proof splits each choice of a peer at random into a main slot and two side slots of probability κ each. In
+        side slots the probability of a 1 shifts by ±u/κ, the offset u being a fetch probability minus the median of its
+        row.
+
+        Args:
+            limit: users with a larger offset have wide side slots, with a larger κ. weights, rates: (F,), for each
+            user i who may fetch from the target v, the probability W_iv that she does and θ_i that her submission
+            is seen. spread: a typical 1/p + 1/(1-p), p the probability that a submission is 1. hiding: 1/(N α
+            (1-α)), for N other users with hidden noisy labels.
         """
         # Sums of squares of the offsets above and up to the limit, for the average column.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
@@ -167,7 +198,12 @@ class Offsets:
 
     @remembered
     def bins(self, limit: float) -> OffsetBins:
-        """The sizes |u_ij| in bins, none of which holds both sizes up to the limit and larger ones."""
+        """The sizes |u_ij| of all offsets in a few bins, with the numbers of users in each for each column j; sizes are
+        rounded up to a bin's end.
+
+        u_ij is the probability that user i fetches from user j minus the median of row i. Users with an offset above
+        `limit` are treated apart, so that no bin holds sizes on both sides of it.
+        """
         parts = []
         for inside, bins in ((self.sizes <= limit, _BINS[0]), (self.sizes > limit, _BINS[1])):
             if inside.any():
@@ -179,13 +215,19 @@ class Offsets:
         return OffsetBins(ends, np.array(counts))
 
     def slot(self, plan: SlotPlan, counts: Ints, *, sign: float, low: float, high: float) -> ShiftLaw:
-        """The law of the likelihood ratio of all users' first side slots, or of all second ones, for one column.
+        """The law of the likelihood ratio of what all users show in their first side slots, or in their second ones,
+        for one column j.
 
-        User i's slot shows 1 with probability p, in [low, high], under Q0, and p + sign · u_i/κ under Q1. It is seen
-        with probability θκ/(1-θκ), the value of the second slots; that of the first is smaller (see `moved_bit_slots`).
+        The proof splits each choice of a peer at random into a main slot and two side slots of probability κ, and
+        reveals which. The column is that of the target for first slots, and of the user whose published label was
+        changed for second ones. User i's slot shows 1 with probability p, in [low, high], under the law Q0 (target's
+        noisy label 0), and p + sign · u_ij/κ under Q1 (label 1), where u_ij is her fetch probability for j minus the
+        median of her row. It is taken as seen with probability θκ/(1-θκ'), no less than that of either slot; θ is the
+        largest rate of any user, κ' the larger of `plan.kappa` and `plan.wide`.
 
         Args:
-            counts: (2, B), the column's numbers of users, as in `OffsetBins`. sign: 1 for first slots, -1 for second.
+            counts: (2, B), for each of B bins of sizes |u_ij| the number of users with a positive (first) or
+            negative (second) offset above the start of the bin. sign: 1 for first slots, -1 for second.
         """
         ends, rate, shifts = self.bins(plan.limit).ends.tolist(), float(self.rates.max()), []
         rate *= (1.0 + 1e-12) / (1.0 - rate * max(plan.kappa, plan.wide))
@@ -198,18 +240,26 @@ class Offsets:
         return product(shifts, plan.grid)
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The likelihood ratio of all second side slots, averaged over the user J, with every p_i in [low, high].
+        """The law of the likelihood ratio of what all users show in their second side slots, averaged over all users J
+        with a hidden noisy label.
 
-        It is computed once for plans of equal limits, κ and grids, as it does not depend on their other fields.
+        The proof splits each choice of a peer into a main slot and two side slots. If the target's noisy label is 1, it
+        may also show the label 0 of a random user J as 1; second side slots then shift with J's fetch probabilities.
+        Every probability p of submitting a 1 lies in [low, high]. The law is computed once for plans of equal limits, κ
+        and grids, as it does not depend on their other fields.
         """
         return self._mixture(replace(plan, wide_users=0, variance=0.0, moved_share=0.0), low, high)
 
     @remembered
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The mean over all columns of the law of all second side slots; `LAW_SHOWN` if some p + shift exceeds 1.
+        """The mean over all columns j of the law of what all users show in their second side slots; `LAW_SHOWN` (all is
+        revealed) if some shifted probability exceeds 1.
 
-        Columns are put in at most `_CLASSES` classes of about equal size, by the sums of their counts. The law of a
-        class is that of the largest counts of any of its columns: more and larger offsets show no less.
+        A column has the probabilities with which each user fetches from user j, as offsets from the median of the
+        user's row. In side slots, parts into which the proof splits a choice, they shift the probability p of a 1, p in
+        [low, high]. Columns are put in at most `_CLASSES` (8) classes of about equal size, by their numbers of offsets
+        in bins. The law of a class is that of the largest numbers of any of its columns: more and larger offsets show
+        no less.
         """
         counts = np.moveaxis(self.bins(plan.limit).counts, 2, 0)
         lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)

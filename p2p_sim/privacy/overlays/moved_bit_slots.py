@@ -67,10 +67,12 @@ class SlotLaws:
 
     @cached_property
     def rough(self) -> tuple[Floats, Floats]:
-        """Speed only: a side law of three likelihood ratios, (probabilities, ratios), by which M is chosen; no bound.
+        """A side law of three likelihood ratios, (probabilities, ratios), by which M, the probability of changing a
+        published label, is chosen; for speed only, no bound.
 
-        Losses mean - √3 σ, mean, mean + √3 σ with probabilities 1/6, 4/6, 1/6 have the first five moments of a Gaussian
-        with the side law's mean and variance σ². The ratios are scaled to the mean 1.
+        The side law is that of the likelihood ratio of what all users show in side slots, parts of their choices that
+        shift little. Losses mean - √3 σ, mean, mean + √3 σ with probabilities 1/6, 4/6, 1/6 have the first five moments
+        of a Gaussian with the side law's mean and variance σ². The ratios are scaled to the mean 1.
         """
         law, losses = self.side.law, np.log(self.side.ratios)
         mean = float(law @ losses)
@@ -82,14 +84,19 @@ class SlotLaws:
         return probabilities, ratios / float(probabilities @ ratios)
 
     def divergence(self, stay: Floats, moved_density: Floats, ratio: float, *, up: bool, rough: bool = False) -> Floats:
-        """The hockey-stick divergence of Q1 from Q0 if `up`, else of Q0 from Q1; Q1 is Q0 · (stay Λ_main + S Λ_side).
+        """The hockey-stick divergence HS_r of Q1 from Q0 if `up`, else of Q0 from Q1; Q1 is Q0 · ((1-M) Λ_main + S
+        Λ_side).
 
+        Q0 and Q1 are the laws of published noisy labels and submissions if the target's noisy label is 0 and 1, given
+        the number of published ones. With label 1 the proof may change a published 0 to 1: M is the probability of
+        this, S the density that this adds. Λ_main and Λ_side are the independent likelihood ratios of what users show
+        in main and side slots, into which the proof splits their choices. The result is an upper bound unless `rough`.
         The side law's probabilities have errors of some 1e-11, by rounding alone: its bands are wide, or their p are
         exact. Moving the side ratios by 1e-8 charges this, and the main law's `SLACK` charges its own errors.
 
         Args:
-            stay, moved_density: 1-M and S, of one shape, that of the result: one entry for each case.
-            ratio: r of HS_r. rough: whether three ratios replace the side law, for speed; then it is no bound.
+            stay, moved_density: 1-M and S, of one shape, that of the result: one entry for each case. ratio: r.
+            rough: whether three ratios replace the side law, for speed.
         """
         probabilities, ratios = self.rough if rough else (self.side.law, self.side.ratios)
         if up:
@@ -129,7 +136,13 @@ class Slots:
     columns: Ints
 
     def laws(self, low: float, high: float) -> SlotLaws:
-        """The laws of the slots for p_i in [low, high]: by the plan, else with a larger κ, or else by `_shown`."""
+        """The laws of what all users show in main and side slots, where every user's probability of submitting a 1 is
+        in [low, high] if the target's noisy label is 0.
+
+        The proof splits each choice of a peer at random into a main slot and two side slots of probability κ each. κ is
+        that of `plan` if no shifted probability leaves [0, 1], else a larger κ; if none fits, a weaker bound takes side
+        slots as showing the target's noisy label (`_shown`).
+        """
         plan = self.plan
         if not plan.has_side_slots:
             return SlotLaws(self._main(low, high, kappa=plan.kappa, wide=plan.wide), NOTHING_SEEN)
@@ -145,9 +158,12 @@ class Slots:
         return self._shown(low, high)
 
     def _side(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw | None:
-        """The law of Λ_side, that of both side slots of all users, for p in [low, high]; None if p + shift > 1 occurs.
+        """The law of the likelihood ratio of what all users show in both their side slots, for p in [low, high]; None
+        if some shifted p exceeds 1.
 
-        It is that of Λ_first Λ_second, averaged over the user J whose bit may be moved.
+        Side slots are two parts of each user's choice of a peer, in which her probability p of submitting a 1 shifts if
+        the target's noisy label is 1. The law is averaged over the user J whose label 0 the proof may show as 1. The
+        band is widened somewhat, so that few distinct bands occur.
         """
         low, high = _lowered(low, _LADDER[0]), 1.0 - _lowered(1.0 - high, _LADDER[1])
         first, second = self._first(plan, low, high), self.offsets.average(plan, low, high)
@@ -155,19 +171,28 @@ class Slots:
 
     @remembered
     def _first(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of the likelihood ratio Λ_first of all users' first side slots, for p in [low, high]."""
+        """The law of the likelihood ratio of what all users show in their first side slots, for p in [low, high].
+
+        A first side slot is a part, of probability κ, of a user's choice of a peer. If the target's noisy label is 1,
+        her probability p of submitting a 1 there shifts by u/κ, with u her fetch probability for the target minus the
+        median of her row. For several targets the largest numbers of offsets of each size count.
+        """
         counts = self.offsets.bins(plan.limit).counts[:, :, self.columns].max(axis=2)
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
     def _slot_bands(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
-        """The bands of the slots' p if p_i is in [low, high]: the main slots' low end, and the side slots' high end.
+        """The lowest p of the main slots and the highest p of the side slots, where each user's p_i is in [low, high].
 
-        The former is negative if the plan does not fit. All other ends are `low` and `high`.
-        The slots' p need only have the mean p: (1-2κ) p_main + κ (p_first + p_second) = p, for every p in [low, high].
+        p_i is user i's probability of submitting a 1 if the target v's noisy label is 0. Her choice of a peer is split
+        at random into a main slot and two side slots of probability κ, with p_main, p_first and p_second in place of
+        p_i. If v's noisy label is 1, main slots shift by W_iv/(1-2κ), W_iv her fetch probability for v, and side slots
+        by ±u/κ, u an offset of a fetch probability from the median of her row. Only the mean must be kept: (1-2κ)
+        p_main + κ (p_first + p_second) = p_i. The first result is negative if the plan does not fit. The main slots'
+        highest and the side slots' lowest p are `high` and `low`.
 
-        Below: a side slot with a shift of -u/κ needs at least u/κ. It has p, or u/κ if that is more; the main slot has
-        the remainder. Above: the main slot needs at most 1 - W_iv/(1-2κ). It has p, or that value if it is less; the
-        side slots have the remainder.
+        Below: a side slot with a shift of -u/κ needs at least u/κ. It has p_i, or u/κ if that is more; the main slot
+        has the remainder. Above: the main slot needs at most 1 - W_iv/(1-2κ). It has p_i, or that value if it is less;
+        the side slots have the remainder.
         """
         entries, weight = self.offsets.entries, float(self.weights.max()) * (1.0 + 1e-9)
         # The largest shift downward of the first slots, by u_iv < 0, and of the second ones, by -u_iJ < 0.
@@ -185,11 +210,19 @@ class Slots:
         return main_low, min(side_high, 1.0)
 
     def _shown(self, low: float, high: float) -> SlotLaws:
-        """The laws where no κ fits: one side slot, with κ_i = |W_iv - W_iJ|, shows whether the law is Q0 or Q1.
+        """The laws of what users show in slots where no probability κ of side slots fits: a side slot then shows the
+        target v's noisy label.
 
-        Some user's side slot is seen with probability at most Σ_i θ_i (|u_iv| + |u_iJ|). An unshifted third slot is
-        added, so that the shares of the main slots have two values: 1 - 2 · (the plan's limit) for users with small
-        offsets, and 1 - 2 · (the largest |u|) for users with large ones.
+        Slots are parts into which the proof splits a user's choice of a peer. Here user i has one side slot, of
+        probability κ_i = |W_iv - W_iJ|, with W_iv and W_iJ her fetch probabilities for v and for the user J whose
+        published label may be changed. Some user's side slot is seen with probability at most Σ_i θ_i (|u_iv| +
+        |u_iJ|), θ_i the probability that i's submission is seen, u the fetch probability minus the median of her row.
+        An unshifted third slot is added, so that the shares of the main slots have two values: 1 - 2 · (the plan's
+        limit) for users with small offsets, and 1 - 2 · (the largest |u|) for users with large ones. If even the main
+        slots' probabilities may exceed 1, everything counts as shown.
+
+        Args:
+            low, high: ends of the interval of each user's probability of submitting a 1 if v's noisy label is 0.
         """
         sums = self.offsets.rates @ np.abs(self.offsets.entries)
         chance = min(1.0, float(sums[self.columns].max() + sums.mean()) * (1.0 + 1e-9))
@@ -202,13 +235,18 @@ class Slots:
         return SlotLaws(self._main(main_low, main_high, kappa=self.plan.limit, wide=largest), side)
 
     def _main(self, low: float, high: float, kappa: float, wide: float) -> ShiftLaw:
-        """The law of the likelihood ratio Λ_main of all main slots: pairs (p, p + W_iv/(1-2κ)), p in [low, high].
+        """The law of the likelihood ratio of what all users show in main slots, for the target's noisy label 1 against
+        0.
 
-        Each is seen with probability θ_i (1-2κ)/(1-2θ_i κ). A larger shift d may be charged. Then p <= 1-d is enough:
-        the pair of p = 1-d gives that of any larger p as a post-processing.
+        A main slot is the part, of probability 1-2κ, of a user's choice of a peer that is in neither side slot. In it
+        user i, who fetches from the target with probability W_iv, shows 1 with probability p in [low, high] or p +
+        W_iv/(1-2κ). It is seen with probability θ_i (1-2κ)/(1-2θ_i κ), θ_i the probability that her submission is seen.
+        A larger shift d may be charged. Then p <= 1-d is enough: the pair of p = 1-d gives that of any larger p as a
+        post-processing.
 
         Args:
-            kappa, wide: κ of users with narrow and with wide side slots.
+            kappa, wide: κ of users with narrow and with wide side slots; the latter are those with a large offset
+            of a fetch probability from the median of their row.
         """
         shifts = self._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
         return product(
@@ -217,11 +255,16 @@ class Slots:
 
     @remembered
     def _shifts(self, narrow_share: float, wide_share: float) -> list[Shift]:
-        """The pairs of the main slots of the target's fetchers, in groups, each with the band [0, 1]; a count may be 0.
+        """The pairs of probabilities of a 1 that the target's fetchers show in main slots, in groups, each with the
+        interval [0, 1] for p; a count may be 0.
 
-        1-2κ is `narrow_share` for users with narrow side slots, and `wide_share` for users with wide ones. Weights are
-        rounded up to `_WEIGHTS` values. Who has wide side slots is not known: the largest weight is charged for each
-        such user, and the largest weights again for the other users.
+        A main slot is the part, of probability 1-2κ, of a user's choice of a peer. In it she shows 1 with probability p
+        or, if the target's noisy label is 1, p + W/(1-2κ), W her fetch probability for the target. Such W are rounded
+        up to `_WEIGHTS` (8) values. Some users have wide side slots, with a larger κ. Which ones is not known: the
+        largest W is charged for each such user, and the largest W again for the other users.
+
+        Args:
+            narrow_share: 1-2κ of users with narrow side slots. wide_share: 1-2κ of users with wide ones.
         """
         order = np.argsort(self.weights, kind="stable")
         weights, rates = self.weights[order], self.rates[order]
@@ -241,14 +284,19 @@ class Slots:
 
 
 def _seen_alone(rate: float, share: float) -> float:
-    """The probability θs/(1 - θ(1-s)) of seeing an independent main slot, rounded up; θ = `rate`, s = `share`.
+    """The probability θs/(1 - θ(1-s)) of seeing a main slot if slots are seen independently of each other, rounded up;
+    θ = `rate`, s = `share`.
 
-    The slot is kept only if neither side slot is seen, which has probability 1 - θ(1-s). So it is kept with
-    probability θs.
+    A user's submission is seen with probability θ, and her choice falls in the main slot with probability s, else in
+    one of two side slots. The proof sees the three independently, and keeps the main slot only if neither side slot is
+    seen, which has probability 1 - θ(1-s). So it is kept with probability θs, as in the exchange.
     """
     return min(1.0, rate * share / (1.0 - rate * (1.0 - share)) * (1.0 + 1e-12))
 
 
 def _lowered(value: float, ratio: float) -> float:
-    """The largest power of `ratio` that is at most `value`; 0 for very small values."""
+    """The largest power of `ratio` that is at most `value`; 0 for values up to 1e-6.
+
+    It rounds the ends of intervals to few values, so that results for equal intervals are computed once.
+    """
     return ratio ** math.floor(math.log(value) / math.log(ratio)) if value > 1e-6 else 0.0

@@ -57,11 +57,17 @@ class MovedBitSearch:
 
     @staticmethod
     def of(table: DenseTable, weights: Floats, rates: Floats, columns: Ints) -> "MovedBitSearch | None":
-        """The bound of one target, or of several at once; None where moving a bit cannot help.
+        """The bound of what is seen of the noisy label of a target v, or of several targets at once, by moving a bit;
+        None where this cannot help.
+
+        In its proof the hidden noisy labels are published; if v's is 1, a random 0 among them is shown as 1 with some
+        probability. So the number of ones, too, hides v's label. It cannot help if nobody submits labels of v, or if no
+        label or submission of 1 is left to hide hers.
 
         Args:
-            weights, rates: (F,), W_iv and θ_i of the target's fetchers, or larger values.
-            columns: the targets' indices among the users with hidden bits.
+            table: the fetch probabilities of all who may submit. weights, rates: (F,), for each user i who may
+            fetch from v, the probability W_iv that she does and θ_i that her submission is seen, or larger values.
+            columns: the targets' indices among the users with hidden noisy labels.
         """
         used = (weights > 0.0) & (rates > 0.0)
         weights, rates = weights[used], rates[used]
@@ -76,14 +82,26 @@ class MovedBitSearch:
 
     @cached_property
     def cases(self) -> list[tuple[int, bool]]:
-        """Each range of known ones, by its index, with each direction `up`, in the order in which they are tried."""
+        """All cases of which the largest divergence counts, in the order in which they are tried; the last to exceed a
+        limit comes first.
+
+        A case is a pair: the index in `known_ones` of a range of numbers of other users' noisy labels that are revealed
+        to be 1, and whether the law for the target's noisy label 1 comes first in the divergence (`up`) or second.
+        """
         return list(itertools.product(range(len(self.bound.table.known_ones)), (True, False)))
 
     @remembered
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of HS_ratio in both directions. With a limit, it may be larger, on the same side of the limit.
+        """Upper bound of the hockey-stick divergence HS_ratio, in both directions, of what is seen if the target's
+        noisy label is 1 and if it is 0.
 
-        It is the least of strays(L) + inside(L) over up to three L, from that of `level` on until strays are few.
+        It is the least over up to three L of strays(L), the cost of users whose probability of submitting a 1 leaves
+        its proved interval, which happens with probability at most 2e^-L each, plus the largest divergence of all
+        others. L grows from that of `level` on until strays cost little.
+
+        Args:
+            limit: a number with which the bound will be compared; the result may then be larger, but is on the same
+            side of it. None: the bound itself.
         """
         bound, least = 1.0, 1.0
         for level in range(self.level, min(self.level + 3, len(_EXPONENTS))):
@@ -103,9 +121,17 @@ class MovedBitSearch:
         return min(1.0, bound)
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
-        """missed + the largest divergence of all `cases`, for one L; ends at the first case that exceeds the limit.
+        """The largest divergence HS_ratio of all `cases` for one L, plus what it leaves out; ends at the first case
+        that exceeds the limit.
 
-        level: the index of L in `_EXPONENTS`. limit: None: all cases are tried.
+        A case is a range of numbers of labels revealed to be 1, with a direction. With probability at most 2e^-L a
+        user's probability of submitting a 1 leaves its proved interval, which is not charged here.
+
+        Args:
+            level: the index of L in `_EXPONENTS`. limit: None: all cases are tried.
+
+        Returns:
+            `complete` is False if it ended early; the divergence is then no bound.
         """
         worst, missed = 0.0, self.bound.missed(ratio)
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
@@ -128,12 +154,20 @@ class MovingTargets:
     alike: Ints
 
     def of(self, target: int) -> MovedBitSearch | None:
-        """The bound for all targets of the given target's class, the same object for all; None if there is none."""
+        """The bound, by moving a bit, of what is seen of a user's noisy label; None if there is none.
+
+        It is the same object for all users of her class, who are bounded at once by their largest fetch probabilities.
+        """
         return None if self._dense is None else self._of_class(int(self._classes[target]))
 
     @remembered
     def _of_class(self, number: int) -> MovedBitSearch | None:
-        """The bound for all targets of a class, given by its number in `_classes`; None if there is none."""
+        """The bound, by moving a bit, that holds for all targets of a class, which is given by its number in
+        `_classes`; None if there is none.
+
+        Of several targets it takes, for each k, the largest k-th largest probability with which any of their labels is
+        fetched, and the largest rate of all users.
+        """
         targets = np.flatnonzero((self.alike == np.arange(len(self.alike))) & (self._classes == number))
         if targets.size == 1:
             users, weights = self.table.fetchers(int(targets[0]))
@@ -144,14 +178,26 @@ class MovingTargets:
         return self.bounded(weights, np.full(weights.size, self.table.rates[~self.table.members].max()), targets)
 
     def bounded(self, weights: Floats, rates: Floats, targets: Ints) -> MovedBitSearch | None:
-        """The bound for targets whose fetchers have at most the given weights and rates; None if there is none."""
+        """The bound, by moving a bit, of what is seen of the targets' noisy labels; None if the table is not suitable
+        or it cannot help.
+
+        Args:
+            weights, rates: (F,), for each user who may fetch a target's label, the probability that she does and
+            that her submission is seen, or larger values for several targets. targets: their numbers in the table.
+        """
         if self._dense is None:
             return None
         return MovedBitSearch.of(self._dense, weights, rates, (np.cumsum(~self.table.revealed) - 1)[targets])
 
     @cached_property
     def _dense(self) -> DenseTable | None:
-        """The table of those who submit; None if it is sparse, too large or empty, or if α is below `LEAST_MOVED`."""
+        """The table of the fetch probabilities of those who may submit, for the bound by moving a bit; None where this
+        bound is not used.
+
+        It is used if α is at least `LEAST_MOVED` (1e-9), and if the table of submitters and users with hidden noisy
+        labels has at least one and at most `LARGEST_TABLE` entries, no more than twice as many as the submitters' rows
+        have positive entries.
+        """
         table, hidden = self.table, ~self.table.revealed
         submitters = np.flatnonzero((table.rates > 0.0) & ~table.members)
         rows, size = table.rows[submitters], submitters.size * int(hidden.sum())
@@ -164,10 +210,13 @@ class MovingTargets:
 
     @cached_property
     def _classes(self) -> Ints:
-        """For each user the number of her class of targets who are bounded at once, (n,); -1 if she has no bound.
+        """For each user the number of her class, whose users are bounded at once, (n,); -1 if she has no bound by
+        moving a bit.
 
-        One target stands for all that are `alike`. Their fetchers' rows have equal shapes, so equal medians; likewise
-        all other rows. So their columns have the same offsets in some order, and equal counts in `OffsetBins`.
+        Of more than 6 different targets v, those with similar Σ_i W_iv² are in one class, W_iv the probability that
+        user i fetches from v; there are at most 6 classes. One target stands for all that are `alike`: their fetchers'
+        rows have equal entries but for order, hence equal medians, likewise all other rows. So the differences of
+        entries from the medians, on which the bound depends, are the same in some order.
         """
         lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)

@@ -90,17 +90,27 @@ class OverlayTable:
 
     @cached_property
     def revealed(self) -> Bools:
-        """Whether the learner or a member knows a user's noisy bit, (n,); true for members."""
+        """Whether a user's noisy label is known to the learner or to members, the passive users who pool what they see
+        with the learner, (n,).
+
+        It is True for members themselves.
+        """
         return self.public | self.members
 
     @cached_property
     def used(self) -> Bools:
-        """Whether the learner or a member sees labels that a user fetched, (n,)."""
+        """Whether labels that a user fetched are seen, (n,): she may submit them to the learner, or is a member, a
+        passive user pooled with the learner.
+        """
         return (self.rates > 0.0) | self.members
 
     @cached_property
     def members_labels(self) -> int:
-        """The largest number of labels that all members together got."""
+        """The largest number of labels that all members together fetched, members being passive users who pool what
+        they see with the learner.
+
+        The bounds take as many noisy labels as known.
+        """
         return self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
 
     def fetchers(self, target: int) -> TargetFetchers:
@@ -120,7 +130,12 @@ class OverlayTable:
 
     @cached_property
     def same(self) -> Ints:
-        """For each user, one with the same row, (n,); if hers are `used`, also of the same rate and membership."""
+        """For each user, the number of one user with the same row of fetch probabilities, (n,).
+
+        If labels that she fetched may reach the learner or the coalition, both users also have the same rate, the
+        probability that a label arrives, and both or neither are members of the coalition. For the bounds such users
+        count as equal.
+        """
         leader = self._equal_rows.copy()
         # only users with equal rows must be split further, by rate and membership
         shared = np.flatnonzero(self.used & (np.bincount(leader, minlength=len(leader))[leader] > 1))
@@ -131,7 +146,9 @@ class OverlayTable:
 
     @cached_property
     def shape(self) -> Ints:
-        """For each user, the first user whose entries for hidden bits are the same but for their order, (n,)."""
+        """For each user, the number of the first user whose fetch probabilities for users with hidden noisy labels are
+        the same but for their order, (n,).
+        """
         hides = ~self.revealed[self.rows.indices]
         data = self.rows.data[hides]
         row = np.repeat(np.arange(len(self.members)), np.diff(self.rows.indptr))[hides]
@@ -140,11 +157,17 @@ class OverlayTable:
         return same_rows(start, data[np.lexsort((data, row))] if falls.any() else data)
 
     def alike(self, near: int) -> Ints:
-        """For each user as a target, the number of one user with the same bound, (n,); -1 for members.
+        """For each user as a target, the number of one user whose label has the same privacy bound, (n,); -1 for
+        members of the coalition.
 
-        near: the largest number of fetchers of a target for which `sparse_neighbourhood` is used.
-        Three-point pairs and the bound by a moved bit depend on the fetchers' rows and weights alone. So does the bound
-        by `sparse_neighbourhood`, used for up to `near` fetchers, if all users have one row.
+        A target's fetchers are the users who may fetch her label. Users whose noisy labels are known all share one
+        bound. Of the others two have the same bound if their fetchers have equal rows of fetch probabilities and rates,
+        up to order, and fetch from them with equal probabilities. A target with few fetchers may have a bound,
+        `sparse_neighbourhood`, that depends on more; she counts as alike to nobody, unless all users whose labels are
+        seen have one and the same row.
+
+        Args:
+            near: the largest number of fetchers with which that bound is used.
         """
         leader = np.where(self.members, -1, np.arange(len(self.members)))
         public = self.public & ~self.members  # they have one bound: only the noise on their own label protects them
@@ -175,9 +198,17 @@ class OverlayTable:
         return np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
 
     def kinds(self, users: Ints) -> Kinds | None:
-        """The given users as targets, grouped by how many fetchers of each kind they have, larger total weights first.
+        """The given users as targets, grouped by how many fetchers of each kind they have, larger total fetch
+        probabilities first.
 
-        None if the entries of some row differ, or if there are more than `MOST_FETCHERS` kinds of fetchers.
+        Fetchers, users who may fetch a target's label and whose labels are seen, are of one kind if they fetch from all
+        their peers with one equal probability, the same for the kind, from equally many users with hidden noisy labels,
+        with equal rates, and if both or neither are members of the coalition.
+
+        Returns:
+            (F,) a user of each kind and her fetch probability, and (K, F) the counts, a line for each group. None
+            if the positive fetch probabilities of some user differ, or if there are more than `MOST_FETCHERS` (64)
+            kinds.
         """
         # Rows that somebody sees; each must have equal entries.
         lengths = np.diff(self.rows.indptr)
@@ -201,7 +232,12 @@ class OverlayTable:
         return Kinds(rows[first], weight[first], distinct[np.argsort(-(distinct @ weight[first]), kind="stable")])
 
     def envelope(self, users: Ints) -> Floats:
-        """For each k, the largest k-th largest weight that any given target's fetchers have; descending."""
+        """For each k, the largest k-th largest probability with which any of the given users' labels is fetched,
+        descending.
+
+        Each user's label is fetched by some users who may submit, with certain probabilities. A target with the
+        probabilities of the result has a bound that holds for all the given users, as larger ones show more.
+        """
         most = np.zeros(int(self.num_fetchers[users].max(initial=0)))
         for user in users.tolist():
             fetchers, weights = self.fetchers(user)
@@ -211,10 +247,11 @@ class OverlayTable:
 
 
 def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
-    """For each row the first one of the same length with the same entries in the same order, (n,).
+    """For each of n rows, the number of the first row of the same length with the same entries in the same order, (n,).
 
     Args:
-        start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: each (E,).
+        start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: one or more arrays, (E,) each; an
+        entry of a row is one value from each.
     """
     # the bytes of all entries, of which each row is a part; rows of different lengths have different bytes
     entries = np.rec.fromarrays(columns)

@@ -128,13 +128,24 @@ class UniformSources(FlippedLabels):
 
     @property
     def _setting(self) -> ClusterExchange:
-        """The exchange that remains when all bits are revealed that the learner or the members know or may know."""
+        """The exchange that remains when all noisy labels are revealed that the learner or the members know or may
+        know.
+
+        Members are passive users pooled with the learner. Their own labels count, and as many as they fetched. To
+        reveal a label never lowers δ. Each of the t submissions carries one of the remaining users' labels with a
+        probability that is their share of all S users.
+        """
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
         return ClusterExchange(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
 
     @property
     def _met(self) -> float:
-        """The probability 1 - (1 - 1/S)^(c R) that one of c members, with R labels each, fetched the target's bit."""
+        """The probability 1 - (1 - 1/S)^(c R) that one of c members, who fetched R labels each from S users, got the
+        target's noisy label.
+
+        Members are passive users pooled with the learner. If one got it, only the noise on the label protects the
+        target.
+        """
         return some(1.0 / self.sources, self.members * self.draws)
 
     @property
@@ -203,9 +214,15 @@ class CappedFetch(FlippedLabels):
 
 
 def _grouped(caps: Floats, mass: Floats) -> Floats:
-    """Submitters in groups of equal cap and known mass, both rounded up to few values; caps and mass: (m,) each.
+    """Submitters in groups of equal cap and known mass, (G, 3): each group's cap, its known mass, and how many
+    submitters it has.
 
-    Returns (G, 3): each group's cap, its known mass, and how many submitters it has.
+    The cap is the largest probability with which a submitter fetches from any one user, the known mass the probability
+    with which she fetches from users whose noisy label the learner knows. Both are rounded up to few values, which only
+    weakens the bound.
+
+    Args:
+        caps, mass: (m,), of each submitter.
     """
     if np.unique(caps).size > _CAPS:
         edges = np.geomspace(caps.min(), caps.max(), _CAPS)
@@ -219,9 +236,15 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """The bounds at several levels τ for groups of submitters; no level if α < 1e-100.
+    """Bounds of what is seen of a target's noisy label at several levels τ, shares of α; none if α < 1e-100.
 
-    groups: (G, 3): each group's cap, its known mass, and how many submitters it has.
+    At a level a submitter's probability of submitting a 1 counts as lying in [τ, 1-τ-w], w the probability that she
+    fetches from the target. Submitters for whom it does not, called stray, count as showing the target's noisy label if
+    they fetched it. The result combines the levels.
+
+    Args:
+        groups: (G, 3): for each group of submitters the largest probability with which any of them fetches from one
+        user, that with which she fetches from users whose noisy label is known, and how many submitters there are.
     """
     caps, mass, counts = groups.T
     others = 1.0 - caps - mass

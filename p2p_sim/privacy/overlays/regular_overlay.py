@@ -76,7 +76,12 @@ class RegularExchange(FlippedLabels):
 
     @cached_property
     def _bounds(self) -> UserBound:
-        """The bounds of every user's δ(ε)."""
+        """The bounds of δ(ε), which are the same for every user, of an exchange where each user asks one of G
+        neighbours.
+
+        They are those of the complete graph of G + 1 users: what each of G fetchers shows if all noisy labels but the
+        target's are known, and the probability that anybody submits the target's label.
+        """
         users = self.degree + 1
         weights = (np.ones((users, users)) - np.eye(users)) / self.degree
         [bounds] = FetchDistribution(weights, self.flip_prob, self.sampling_rate)._bounds_by_kind(np.arange(users))

@@ -62,13 +62,22 @@ class Shift:
 
     @property
     def weight(self) -> float:
-        """About the variance of the sum of all users' privacy losses: count · rate · shift² (1/low + 1/(1-high))."""
+        """About the variance of the sum of the privacy losses of all `count` users: count · rate · shift² (1/low +
+        1/(1-high)).
+
+        Each user, seen with probability `rate`, shows 1 with probability p in [low, high] under one law and p + shift
+        under the other. low and 1-high count as at least 0.001. The step of the grid of losses follows from it.
+        """
         spread = 1.0 / max(self.low, 1e-3) + 1.0 / max(1.0 - self.high, 1e-3)
         return self.count * self.rate * self.shift**2 * spread
 
     @property
     def largest_loss(self) -> float:
-        """The largest privacy loss of one user's outcome, without outcomes less likely than `_RARE`."""
+        """The largest privacy loss, in absolute value, of what one user shows: 1 with probability low or low + shift, 0
+        with 1-high or 1-high-shift.
+
+        Outcomes that have a probability of at most 1e-5 under one of the two laws are left out; 0 if none is left.
+        """
         pairs = ((self.low, self.low + self.shift), (1.0 - self.high, 1.0 - self.high - self.shift))
         return max(
             (abs(math.log(second / first)) for first, second in pairs if min(first, second) > _RARE), default=0.0
@@ -120,7 +129,11 @@ class ShiftLaw:
 
     @cached_property
     def _upper(self) -> Floats:
-        """(2, K+1): for each point of the grid, the probabilities of it and all larger ones under both laws."""
+        """(2, K+1): sums of probabilities under the first and the second law; column i has those of the grid's points
+        i, i+1, ..., K-1.
+
+        A point stands for a likelihood ratio of the second law to the first, ascending. Column K is 0.
+        """
         return np.stack([_sums(self.law[::-1])[::-1], _sums((self.law * self.ratios)[::-1])[::-1]])
 
     @cached_property
@@ -156,10 +169,18 @@ LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
 
 
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
-    """The law of all users' independent observations, on a grid of log-ratios.
+    """The likelihood ratio of all users' independent observations, as a law on a grid of log-ratios.
 
-    grid: the step of the grid; None: one that suits the users. The result is `LAW_SHOWN` if the probability that some
-    user shows 1 could lie outside [0, 1] under either law.
+    Each user shows 1 with some probability p in an interval under the first law, and p + shift under the second. The
+    result bounds the divergence for all p in the intervals.
+
+    Args:
+        shifts: groups of users with equal intervals, shifts and probability of being seen. grid: the step of the
+        grid; None: one that suits the users.
+
+    Returns:
+        `LAW_SHOWN`, an observation that reveals which law holds, if the probability that some user shows 1 could
+        lie outside [0, 1] under either law.
     """
     shifts = [users for users in shifts if users.count and users.rate > 0.0 and users.shift != 0.0]
     if not all(users.possible for users in shifts):
@@ -188,10 +209,12 @@ class Outcomes(NamedTuple):
 
 
 def _outcomes(users: Shift) -> Outcomes:
-    """The probabilities of the outcomes of one of the users, all of whom have the same pair.
+    """The probabilities of what one of the users shows: 1, 0, which of the two laws holds, or something equally likely
+    under both.
 
-    With d = `users.shift`, they are rate · (low, low + d) for 1 and rate · (1-high, 1-high-d) for 0 under the two laws.
-    Where one of them is at most rate · `_RARE`, the outcome counts as showing the law itself.
+    A user is seen with probability `rate`. With d = `users.shift`, they are rate · (low, low + d) for 1 and rate ·
+    (1-high, 1-high-d) for 0 under the two laws; these replace a 1 with probability p or p + d for every p in [low,
+    high]. Where one of them is at most rate · 1e-5, the outcome counts as showing the law.
     """
     low, high = users.low, users.low
     if users.high - users.low > _SAME:
@@ -208,10 +231,12 @@ def _outcomes(users: Shift) -> Outcomes:
 
 @lru_cache(maxsize=4096)
 def counted(users: Shift, grid: float) -> ShiftLaw:
-    """The law of what `users.count` users with equal pairs show, on a grid of log-ratios of step `grid`.
+    """The likelihood ratio of what `users.count` users with equal pairs of laws show, as a law on a grid of log-ratios
+    of step `grid`.
 
-    Only the numbers matter: k of them show 1, and z of the others show 0. With `hit` and `zero` of `Outcomes`, the loss
-    is k ln(hit[1]/hit[0]) + z ln(zero[1]/zero[0]).
+    Each user shows 1, 0 or something equally likely under both laws; she may also show the law itself, which is counted
+    as lost. Only the numbers matter: k of them show 1, and z of the others show 0. The log-ratio is k ln(hit[1]/hit[0])
+    + z ln(zero[1]/zero[0]), where hit and zero are the probabilities of 1 and of 0 under both laws.
     """
     hit, zero, law_itself, alike = _outcomes(users)
     # Nobody shows the law itself with probability (1 - law_itself)^count. All other outcomes count as lost.
@@ -249,19 +274,26 @@ def _odds(part: float, rest: float) -> float:
 
 
 def _window(count: int, first: float, second: float) -> Floats:
-    """Consecutive values: Bin(count, p) is below them with probability e^`LOG_TAIL` at most, and likewise above.
+    """Consecutive whole numbers in which Bin(count, p) lies, except with probability at most e^-64 below them and e^-64
+    above them.
 
-    first, second: the two values of p for which this holds.
+    Args:
+        first, second: the two values of p for which this holds.
     """
     ends = [bernstein_window(count * p, count * p * (1.0 - p), count, LOG_TAIL) for p in (first, second)]
     return np.arange(min(end[0] for end in ends), max(end[1] for end in ends) + 1, dtype=np.float64)
 
 
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
-    """Both laws on a grid of log-ratios, given the probabilities `law` of log-ratios `loss`, (J,), under the first law.
+    """Two laws on a grid of log-ratios, given the probabilities `law` under the first law of outcomes with log-ratios
+    `loss`, (J,) each.
 
-    Each probability is split between the two points next to it, so that its totals under both laws remain: the point
-    above gets the share (e^(loss - kg) - 1)/(e^g - 1), where g = `grid` and kg is the point below.
+    Each probability is split between the two points of the grid next to its log-ratio, so that its totals under both
+    laws remain: the point above gets the share (e^(loss - kg) - 1)/(e^g - 1), where g = `grid` and kg is the point
+    below.
+
+    Args:
+        lost: for each law the probability of what `law` leaves out; it is stored.
     """
     used = law > 0.0
     if not used.any():  # the probability that nobody shows the law itself underflows to 0

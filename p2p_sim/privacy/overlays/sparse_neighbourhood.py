@@ -44,12 +44,15 @@ _UNITS = 32
 
 
 def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
-    """The loss law that bounds what is seen of the target's noisy bit, given that no member fetched it.
+    """A law of the privacy loss that bounds what is seen of the target v's noisy label, given that no coalition member
+    fetched it.
 
-    Members' labels count as arrived whatever their rates are, since they see what they fetch.
+    It suits targets whose label few users may fetch. Some other noisy labels count as revealed; those that stay hidden
+    hide v's. Labels that members fetched count as seen whatever their rates are.
 
     Args:
-        table: α in (0, 1/2]. target: v, whose bit is not revealed.
+        table: the fetch probabilities and who sees what, with α in (0, 1/2]. target: v, whose noisy label is not
+        known to the learner.
     """
     askers, chances = table.fetchers(target)
     pooled = table.members[askers]
@@ -88,13 +91,16 @@ def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
 
 
 def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
-    """The pair of what a fetcher's submission shows of the target's bit, mixed over her hidden weight W_i(X_i).
+    """What the submission of a user i shows of the target v's noisy label, as a pair of mirrored laws in parts, one for
+    each positive hidden weight.
 
-    Its parts have low = c α W_i(X_i) and high = low + c W_iv; where the hidden weight is 0, the bit itself is shown.
+    The hidden weight is the probability that she fetches from those users, assigned to her by the proof, whose noisy
+    labels stay hidden. A part has low = c α · (hidden weight) and high = low + c W_iv, the probabilities of evidence
+    for the wrong and for the right noisy label of v. Where the hidden weight is 0, v's noisy label itself is shown.
 
     Args:
-        law: (L,), probabilities of W_i(X_i) = 0, 1, ... units. low: c α times the unit.
-        rate: c, with which her sample is seen. weight: W_iv, the probability that she fetches from the target.
+        law: (L,), probabilities of hidden weights of 0, 1, ... units. low: c α times the unit. rate: c, the
+        probability that her submission is seen. weight: W_iv, the probability that she fetches from v.
     """
     law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added at most 4u
     used = 1 + np.flatnonzero(law[1:] > 0.0)
@@ -111,14 +117,15 @@ def _indices(users: Ints, among: Ints) -> Ints:
 
 
 def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
-    """For each cell, the one of `count` fetchers to whom it is assigned, (C,).
+    """For each of C cells, the number of the fetcher to whom it is assigned, (C,).
 
-    Cells that the fewest fetchers may ask come first. Each cell goes to the fetcher, among those who may ask it, whose
-    cells so far have the least sum of shares.
+    Fetchers are the `count` users who may fetch the target v's label, cells the other users with hidden noisy labels
+    from whom they may fetch. Cells that the fewest fetchers may ask come first. Each goes to the fetcher, among those
+    who may ask it, whose cells so far have the least sum of shares.
 
     Args:
-        cells, fetchers, shares: (E,) each, for each entry its cell, numbered from 0 without gaps, its fetcher i, and
-            W_ij/W_iv.
+        cells, fetchers, shares: (E,) each, for each pair of a cell j, numbered from 0 without gaps, and a fetcher i
+        who may ask it: j, i and W_ij/W_iv, the ratio of i's fetch probabilities for j and v.
     """
     load = [0.0] * count
     counts = np.bincount(cells)
@@ -135,15 +142,17 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
 def _rings(
     users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: Ints, num_cells: int
 ) -> tuple[Floats, Floats]:
-    """How likely it is that users submit cells' bits, h (K,), and that cells' bits stay hidden, u (C,).
+    """The probability h that each of K users submits the noisy label of a foreign cell, (K,), and u that each of C
+    cells' labels stays hidden, (C,).
 
-    S_k are the cells from which user k may fetch and that are not assigned to her; W_k(S_k) is the sum of their W_kj.
-    h_k = rate_k W_k(S_k) is the probability that user k submits a bit of S_k. With R_k draws of user k,
-    u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)), rounded down, is the probability that cell j stays hidden.
+    Cells are users whose noisy labels may hide the target's; each is assigned to one user. S_k are the cells from which
+    user k may fetch and that are not assigned to her, W_kj is the probability that she fetches from j, and W_k(S_k)
+    their sum. h_k = rate_k W_k(S_k). The proof reveals labels of S_k at random, such that it reveals some label with
+    probability h_k. With R_k draws of user k, u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)), rounded down.
 
     Args:
         users, cells, entries: (E,) each, k, j and W_kj for each j in S_k. rates, draws: (K,), of each user: the
-            probability that what she fetched is seen, and how many labels she fetched. num_cells: C.
+        probability that what she fetched is seen, and how many labels she fetched. num_cells: C.
     """
     total = np.bincount(users, weights=entries, minlength=len(rates))
     hit = np.minimum(rates * total, 1.0)
@@ -156,13 +165,17 @@ def _rings(
 
 
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
-    """The laws, (F, L), of F = `count` fetchers' hidden weights, in multiples of units, and the units, (F,).
+    """The laws, (F, L), of the hidden weights of F = `count` fetchers, as numbers of units from 0 to L-1, and each
+    fetcher's unit, (F,).
 
-    A fetcher's hidden weight is the probability with which she fetches from those of her cells that stay hidden.
+    A fetcher may fetch the target's label. Certain other users, her cells, are assigned to her, and their noisy labels
+    stay hidden or are revealed. Her hidden weight is the probability with which she fetches from those that stay
+    hidden. Her unit is the weight of her cells if their weights are equal, else 1/32 of their mean.
 
     Args:
-        fetchers, entries, hidden: (C,) each: for each cell its fetcher, its weight, and the probability that it is
-            hidden; cells are hidden independently. Weights are rounded down to multiples of the units.
+        fetchers, entries, hidden: (C,) each: for each cell its fetcher, its weight (the probability that she
+        fetches from it) and the probability that it stays hidden; cells are hidden independently. Weights are
+        rounded down to multiples of the units.
     """
     # A fetcher's unit is the weight of her cells if their weights are equal, else a part of their mean.
     order = np.argsort(fetchers, kind="stable")

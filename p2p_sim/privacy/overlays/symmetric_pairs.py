@@ -50,10 +50,11 @@ class Pair:
 
     @staticmethod
     def three_point(level: float, weight: float, rate: float, count: int) -> "Pair":
-        """The pair of `count` users who, seen with probability `rate`, show the three points (τ, 1-2τ-w, τ+w).
+        """The pair of laws of `count` users who each, seen with probability `rate`, show three outcomes: with
+        probabilities (τ, 1-2τ-w, τ+w) for one noisy label of the target, and (τ+w, 1-2τ-w, τ) for the other.
 
         Args:
-            level: τ. weight: w.
+            level: τ. weight: w, the probability that a user fetches the target's label.
         """
         return Pair(np.array([rate * level]), np.array([rate * (level + weight)]), count)
 
@@ -73,10 +74,12 @@ class SymmetricLosses:
     error: float = 0.0
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of the hockey-stick divergence Σ max(0, P - ratio·Q), which is the same with P and Q exchanged.
+        """Upper bound of the hockey-stick divergence Σ max(0, P - ratio·Q) of two laws P and Q, which is the same with
+        P and Q exchanged.
 
-        `limit` has no effect.
-        ln(ratio) and the losses are rounded, so that ln(ratio) is lowered by 4u times the larger of them.
+        Args:
+            ratio: e^ε, at least 1. To allow for rounding, its logarithm is lowered by four rounding errors u =
+            2^-53 of itself and of the largest loss. limit: has no effect; other bounds with this method use it.
         """
         losses = self.grid * (self.first + np.arange(len(self.law)))
         least = math.log(ratio) * (1.0 - 4.0 * UNIT) - 4.0 * UNIT * (1.0 + float(np.abs(losses).max(initial=0.0)))
@@ -111,7 +114,11 @@ class SymmetricLosses:
 
 
 def product(pairs: Sequence[Pair]) -> SymmetricLosses:
-    """The loss law that bounds the product of all users' pairs: losses add up, and 1 - Π (1 - leak) is lost."""
+    """The law of the privacy loss that bounds what all users together show: losses of independent users add up.
+
+    The probability 1 - Π (1 - leak) that some user shows the target's noisy label itself, `leak` for each user, is
+    added to `lost`, the probability of an infinite loss.
+    """
     hidden = 0.0  # ln Π (1 - leak)
     pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
     grid = _grid(pairs)
@@ -126,9 +133,11 @@ def product(pairs: Sequence[Pair]) -> SymmetricLosses:
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
-    """Step of the grid: the loss itself if all are equal, else an eighth of a typical loss, or more.
+    """The step of the grid of privacy losses: the loss itself if all users' losses are equal, else an eighth of a
+    typical loss, or more.
 
-    There are at most `_POINTS` points in 26 deviations of the sum, and 500 in the largest loss.
+    It is more where the grid would have over 3,000 points in 26 standard deviations of the sum of losses, or over 500
+    in the largest loss; 1 if no loss is positive.
     """
     low = np.concatenate([p.low for p in pairs] or [np.ones(1)])
     high = np.concatenate([p.high for p in pairs] or [np.full(1, 2.0)])
@@ -147,10 +156,12 @@ def _grid(pairs: Sequence[Pair]) -> float:
 
 
 def _step(pair: Pair, grid: float) -> Floats:
-    """The law of one user's loss on the points -K..K of the grid, (2K+1,); `leak` counts as a loss of 0 here.
+    """The law of one user's privacy loss on the points -K..K of the grid, (2K+1,).
 
-    A loss between kg and (k+1)g goes to both points so that the curve is kept at e^(kg): the mass at -(k+1)g is (high -
-    e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest of `low` is at -kg.
+    Her pair of laws has parts with a loss ℓ = ln(high/low): -ℓ with probability low, ℓ with probability high. `leak`,
+    the probability that she shows the target's noisy label itself, counts as a loss of 0 here. With g = `grid`, a loss
+    between kg and (k+1)g goes to both points so that the divergence at e^(kg) is kept: the mass at -(k+1)g is (high -
+    e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest of low is at -kg.
     """
     below = np.maximum(np.floor(np.log(pair.high / pair.low) / grid + 1e-12), 0.0)
     near, far = np.exp(below * grid), np.exp((below + 1.0) * grid)
@@ -198,13 +209,31 @@ class Levels:
     bounds: tuple[LevelBound, ...] = ()
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of the hockey-stick divergence, averaged over the revealed bits; `limit` has no effect."""
+        """Upper bound of the hockey-stick divergence HS_ratio of what is seen if a user's noisy label is 1 and if it is
+        0.
+
+        It combines bounds at several levels τ. At a level, fetchers whose probability of submitting a 1 is in an
+        interval given by τ show little, and all others count as showing the noisy label; how likely this is is averaged
+        over all other users' noisy labels, which count as revealed.
+
+        Args:
+            ratio: at least 1. limit: has no effect; other bounds with this method use it.
+        """
         if not self.bounds:
             return self.exposure
         return self.combined(np.array([bound.law.divergence(ratio) for bound in self.bounds]))
 
     def combined(self, within: Floats) -> float:
-        """The best bound of HS_ratio from all K > 0 levels; within: (K,), the divergence H of each level's law."""
+        """The best bound of the divergence HS_ratio that follows from K > 0 levels.
+
+        A level is a threshold τ. At it, fetchers whose probability of submitting a 1 is outside an interval given by τ
+        are stray, and count as showing the target's noisy label if they fetched it. The bound is the least of three:
+        the probability that anybody submits this label; the least sum, over levels, of the probability that strays show
+        it and H; and a sum over all levels that uses how likely it is that anybody is stray.
+
+        Args:
+            within: (K,), for each level the divergence H of what fetchers who are not stray show.
+        """
         leaks, always, strays = np.array([bound[:3] for bound in self.bounds]).T
         # min over k of leak_k + H_k.
         single = float((leaks + within).min())
@@ -218,10 +247,14 @@ class Levels:
 
 
 def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limit: float | None = None) -> float:
-    """The bound keep · HS_r of δ(ε) of the target's label, where `levels` bounds HS_r for her noisy bit.
+    """The bound keep · HS_r of δ(ε) of the target's label, 0 if keep is not positive.
 
-    HS_r is the hockey-stick divergence of what is seen if the bit is 1 and if it is 0. keep = 1-α-αe^ε is rounded up,
-    and r = (e^ε(1-α)-α)/keep down, as HS_r falls with r. limit: of δ; see `Divergence`.
+    HS_r is the hockey-stick divergence of what is seen if her noisy label is 1 and if it is 0, and keep = 1-α-αe^ε,
+    rounded up. r = (e^ε(1-α)-α)/keep is rounded down, as HS_r falls with r.
+
+    Args:
+        levels: an object whose method `divergence` bounds HS_r. limit: a δ with which the result will be compared;
+        the result may then be larger, but is on the same side of it. None: the bound itself.
     """
     keep, ratio = amplified(flip_prob, epsilon)
     if keep == 0.0:
@@ -246,7 +279,10 @@ class Divergence(Protocol):
     """A bound of the hockey-stick divergence of what is seen if one user's noisy bit is 1 and if it is 0."""
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of the hockey-stick divergence at a ratio of at least 1.
+        """Upper bound of the hockey-stick divergence HS_ratio of what is seen if one user's noisy label is 1 and if it
+        is 0, for a ratio of at least 1.
 
-        With a limit, it may be larger than without, but is on the same side of the limit: quicker where that is enough.
+        Args:
+            limit: a number with which the result will be compared; the result may then be larger, but is on the
+            same side of it, which is quicker. None: the bound itself.
         """

@@ -38,13 +38,17 @@ _FEW = 8
 
 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
-    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,); labels of 1 only make the sum larger.
+    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,): how likely a user is to submit a 1 with a
+    probability below the level.
 
-    SciPy's incomplete beta function was measured to be accurate to 5e-13, relative; 1e-11 is charged. As much is
-    charged for Chernoff's bound, whose exponent is a sum of logarithms that is accurate to 1e-13, relative.
+    w_j is the probability that she fetches from user j, whose noisy label counts as Bernoulli(α); labels of 1 only make
+    the sum larger. For equal w_j it is a binomial tail, else Chernoff's bound. SciPy's incomplete beta function was
+    measured to be accurate to 5e-13, relative; 1e-11 is charged. As much is charged for Chernoff's bound, whose
+    exponent is a sum of logarithms that is accurate to 1e-13, relative.
 
     Args:
-        weights: w_j, sorted, positive. flip_prob: α in (0, 1/2]. levels: (K,), positive.
+        weights: w_j, sorted, positive; if there are none, the bounds are 1. flip_prob: α in (0, 1/2]. levels: (K,),
+        positive.
     """
     if weights.size == 0:
         return np.ones(len(levels))
@@ -56,7 +60,11 @@ def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
 
 
 def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats:
-    """The bounds of `tail_bounds` for `count` equal weights w: Pr[fewer than level/w ones]."""
+    """Upper bounds of Pr[w · Bin(count, α) < level] at each level, (K,), w = `weight`.
+
+    It is how likely a user, who fetches from each of `count` others with probability w, is to submit a 1 with a
+    probability below the level, where their noisy labels are 1 with probability α.
+    """
     fewer = np.ceil(levels / weight * (1.0 + 1e-12))
     inside = np.minimum(fewer, count)
     # 1 - I_α, not I_(1-α): the rounding of 1-α may be large beside α
@@ -65,7 +73,12 @@ def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats
 
 
 def _factors(weights: Floats, strengths: Floats, flip_prob: float) -> Floats:
-    """Σ_j ln E exp(-strength · w_j · Bernoulli(α)) over all weights w_j, for each of S strengths, (S,)."""
+    """Σ_j ln E exp(-s · w_j · Bernoulli(α)) over all weights w_j, for each of S positive parameters s in `strengths`,
+    (S,).
+
+    It is the logarithm of the moment generating function in Chernoff's bound of Pr[Σ_j w_j Bernoulli(α) < level]; the
+    bound tries all these s.
+    """
     values, counts = np.unique(weights, return_counts=True)
     return np.asarray(np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts)
 
@@ -93,9 +106,15 @@ class Tails:
     without: int = 0
 
     def lacking(self, users: Ints, entries: Floats) -> Floats:
-        """The bounds, (F, K), at each level for the rows of F users, each without one entry.
+        """Bounds of the probability that the submission of user i is a 1 with a probability p_i below a level, (F, K),
+        for F users and K levels.
 
-        users, entries: (F,), the user, and the entry of her row, for a hidden bit, that is left out.
+        p_i is the sum of i's fetch probabilities for the users besides the target whose noisy label is 1. The target's
+        noisy label is left out of i's row.
+
+        Args:
+            users: (F,), the users i. entries: (F,), the probability that i fetches from the target, which must be
+            an entry of her row for a hidden noisy label.
         """
         bounds = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
@@ -115,12 +134,27 @@ class Tails:
         return bounds
 
     def worst(self, users: Ints, count: int) -> Floats:
-        """The bounds, (count, K), all rows equal, that hold for every user's row, whichever entry is left out."""
+        """Bounds of the probability that a user's probability of submitting a 1 is below each of K levels, as (count,
+        K) with equal rows.
+
+        They hold for each of the users, and whichever entry of her row, the target's, is left out.
+
+        Args:
+            users: the users. count: how many copies of the bounds are returned.
+        """
         bounds = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
         return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
-        """The bounds, (K,), of a row without `entry`; None if `without` is 0 and the other entries differ."""
+        """Bounds, (K,), of the probability that a user's probability of submitting a 1 is below each level, with one
+        entry of her fetch probabilities left out.
+
+        Args:
+            entry: the entry for the target. As many of the largest others as `without` says are left out as well.
+
+        Returns:
+            None if `without` is 0 and the other entries differ: then these bounds, for equal entries, do not apply.
+        """
         if self.without:
             hiding = self._hiding(user)
             hiding = np.delete(hiding, np.searchsorted(hiding, entry))
@@ -154,7 +188,9 @@ class Tails:
 
     @remembered
     def _moments(self, user: int) -> Floats:
-        """(2, S): the strengths that Chernoff's bound tries for a user's row, and the row's `_factors`."""
+        """(2, S): the S positive parameters that Chernoff's bound tries for a user's row of fetch probabilities, and
+        the row's logarithm of the moment generating function at each (`_factors`).
+        """
         hiding = self._hiding(user)
         strengths = _STRENGTHS / hiding[-1]
         return np.stack([strengths, _factors(hiding, strengths, self.flip_prob)])
@@ -191,7 +227,9 @@ class TargetLevels:
 
     @cached_property
     def _exposures(self) -> Floats:
-        """Probability that some user of a group submits the target's bit, for each group, (G,); rounded up."""
+        """For each of G groups of users with equal rows of fetch probabilities, the probability that some user of the
+        group submits the target's noisy label, (G,); rounded up.
+        """
         with np.errstate(divide="ignore"):
             unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
         return np.asarray(-np.expm1(unseen) * (1.0 + 1e-15) + SUBNORMAL)
@@ -205,11 +243,24 @@ class TargetLevels:
         return self.some(range(len(SHARES)))
 
     def some(self, levels: Sequence[int]) -> Levels:
-        """The bound that combines some levels, given by their indices in `SHARES`; no less than that of all levels."""
+        """The bound of what is seen of the target's noisy label that combines some levels; no less than that of all
+        levels.
+
+        A level is a threshold τ. Fetchers whose probability of submitting a 1 is not between τ and 1-τ-w count as
+        showing the target's noisy label if they fetched it, w the probability that they do.
+
+        Args:
+            levels: indices in `SHARES`, the levels as shares of α.
+        """
         return Levels(self._exposure, tuple(bound for level in levels if (bound := self._level(level)) is not None))
 
     def best(self, ratio: float) -> tuple[int, ...]:
-        """Indices of a few levels that together bound HS_ratio nearly as well as all, chosen greedily."""
+        """Indices in `SHARES` of up to 8 levels that together bound the divergence HS_ratio nearly as well as all,
+        chosen greedily.
+
+        A level is a threshold, a share of α, for a fetcher's probability of submitting a 1; each gives a bound of what
+        is seen of the target's noisy label. It is empty if no level gives one.
+        """
         chosen: tuple[int, ...] = ()
         within = {k: bound.law.divergence(ratio) for k in range(len(SHARES)) if (bound := self._level(k))}
         rest = set(within)
@@ -221,7 +272,14 @@ class TargetLevels:
 
     @remembered
     def _level(self, level: int) -> LevelBound | None:
-        """The bound at one level, by its index in `SHARES`; None if it would be little better than the exposure."""
+        """The bound of what is seen of the target's noisy label at one level τ, which is `SHARES[level]` times α; None
+        if it would be little better than the probability that anybody submits the label, or if there are no bounds of
+        tails.
+
+        Fetchers whose probability of submitting a 1 may not be in [τ, 1-τ-w] are stray, w the probability that they
+        fetch from the target: they count as showing her noisy label if they submit it. All others show at most three
+        outcomes each, with probabilities (τ, 1-2τ-w, τ+w) or in reverse order.
+        """
         if self.tails is None:
             return None
         # A group strays if its p_i < τ or p_i + w > 1-τ; it always strays where [τ, 1-τ-w] is empty.
@@ -289,7 +347,12 @@ class UserBound:
         return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
-        """Indices of a few levels τ that together nearly give the least δ(ε); empty if another way is better."""
+        """Indices in `SHARES` of a few levels τ that together nearly give the least δ(ε); empty if another kind of
+        bound is better, or if there are no levels.
+
+        A level τ, a share of α, is a threshold for a fetcher's probability of submitting a 1; each level gives a bound
+        of what is seen of the user's noisy label.
+        """
         if self.levels is None:
             return ()
         last = amplified_delta(self._built[-1], self.flip_prob, epsilon)
@@ -300,7 +363,15 @@ class UserBound:
         return self.levels.best(ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Upper bounds of δ(ε), one after another; with `delta`, they may be larger, on the same side of `delta`."""
+        """Yield upper bounds of δ(ε), of which the least counts: that of the noise on her label alone, then one for
+        each of `ways`.
+
+        The latter average over whether a coalition member fetched the noisy label.
+
+        Args:
+            delta: a δ with which the bounds will be compared; a bound may then be larger, but is on the same side
+            of it. None: the bounds themselves.
+        """
         direct = local_delta(self.flip_prob, epsilon).upper
         yield direct
         limit = None if delta is None else (delta - self.met * direct) / max(1.0 - self.met, SUBNORMAL)

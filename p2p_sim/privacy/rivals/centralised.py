@@ -116,6 +116,9 @@ class ClusterResampling(Accountant):
     def pure_epsilon(self) -> float:
         """The pure ε, rounded up: 2/σ + ln(1 + (1-λ)/(λτ)), without 2/σ at τ = 1/K.
 
+        λ is the probability that a label is replaced, σ/n the scale of the noise on each share of n users, τ the least
+        noisy share, K the number of classes. The example has n, K, λ, σ, τ in this order.
+
         >>> round(ClusterResampling(100, 3, 0.9, 1.0, 0.1, True).pure_epsilon, 4)
         2.7472
         """
@@ -123,17 +126,28 @@ class ClusterResampling(Accountant):
 
     @property
     def epsilon_paper(self) -> float:
-        """The ε that Theorem 1 prints, too small by 1/σ: 1/σ + ln(1 + (1-λ)/(λτ))."""
+        """The ε that Theorem 1 of the clustering paper prints, too small by 1/σ: 1/σ + ln(1 + (1-λ)/(λτ)).
+
+        λ is the probability that a label is replaced, σ/n the scale of the noise on each share of n users, τ the least
+        noisy share.
+        """
         return (1.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf) + self._label_epsilon
 
     @property
     def _uniform(self) -> bool:
-        """Whether q̃ is the uniform distribution, whatever the noise."""
+        """Whether the noisy distribution of the cluster, from which labels are replaced, is uniform whatever the noise:
+        its least share τ is 1/K for K classes.
+        """
         return self.threshold >= 1.0 / self.num_classes
 
     @property
     def _noise_epsilon(self) -> float:
-        """The pure ε of the noisy distribution q̃ alone: 2/σ, or 0 if q̃ is uniform."""
+        """The pure ε of the cluster's noisy distribution of labels alone: 2/σ, or 0 if it is uniform whatever the
+        noise.
+
+        σ/n is the scale of the Laplace noise on each share of n users; a changed label moves two shares by 1/n. With σ
+        = 0 the result is infinite.
+        """
         if self._uniform:
             return 0.0
         return 2.0 / self.noise_scale if self.noise_scale > 0.0 else math.inf
@@ -145,7 +159,11 @@ class ClusterResampling(Accountant):
 
     @property
     def _label_epsilon(self) -> float:
-        """The pure ε of the noisy labels, given the noisy distribution q̃: ln(1 + (1-λ)/(λτ))."""
+        """The pure ε of the noisy labels, given the noisy distribution from which they are replaced: ln(1 +
+        (1-λ)/(λτ)).
+
+        λ is the probability that a label is replaced, τ the least share of the noisy distribution.
+        """
         if self.resampling_prob == 1.0:
             return 0.0
         least = self.resampling_prob * self.threshold
@@ -207,13 +225,23 @@ class ClusterResampling(Accountant):
 
     @property
     def _bounded(self) -> bool:
-        """Whether `resampled_classes` bounds δ(ε) of the noisy labels alone."""
+        """Whether an upper bound of δ(ε) is known for the noisy labels alone, by `resampled_classes`, for any number of
+        classes.
+
+        It is used if the noisy distribution is not released and a better bound for two classes is not available, for a
+        least share τ of at least 1e-9 and up to 131,072 users.
+        """
         alone = self._labels_alone and not self._countable
         return alone and self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
 
     @property
     def _countable(self) -> bool:
-        """Whether `resampled_counts` brackets δ(ε) of the noisy labels alone, for two classes."""
+        """Whether both a lower and an upper bound of δ(ε) are computed for the noisy labels alone, by
+        `resampled_counts`.
+
+        They are for two classes, where the noisy distribution is not released, if the computation takes a few seconds
+        at most.
+        """
         return (
             self._labels_alone
             and self.num_classes == 2
@@ -221,7 +249,12 @@ class ClusterResampling(Accountant):
         )
 
     def _attained_delta(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), by the best of some events of q̃; 0 if q̃ is neither released nor uniform."""
+        """A lower bound of δ(ε); 0 if q̃ is neither released nor uniform.
+
+        q̃ is the noisy distribution of the cluster's labels, from which labels are replaced. The bound is the largest
+        excess P - e^ε P' of some events that combine q̃ with the target's noisy label, P and P' their probabilities for
+        two of her labels; for two classes it is also that of bins of the released share of label 1.
+        """
         lam, excess = self.resampling_prob, math.expm1(epsilon - self._noise_epsilon)
         # for an event together with the noisy label a: p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)), at the worse end of q̃(a)
         values = (
@@ -235,12 +268,21 @@ class ClusterResampling(Accountant):
 
     @property
     def _binned(self) -> bool:
-        """Whether a lower bound is computed from bins of the released share of label 1."""
+        """Whether a lower bound of δ(ε) is also computed from intervals (bins) of the released noisy share of label 1.
+
+        It is for two classes, at least two users, and a noisy distribution that is released and depends on the labels,
+        with some finite noise.
+        """
         two_of_many = self.num_classes == 2 and self.cluster_size > 1
         return two_of_many and self.released and not self._uniform and 0.0 < self.noise_scale < math.inf
 
     def _attained_epsilon(self, delta: float) -> float:
-        """A lower bound of ε at δ, by an event or by bins of the share; 0 if q̃ is neither released nor uniform."""
+        """A lower bound of ε at δ; 0 if q̃, the noisy distribution from which labels are replaced, is neither released
+        nor uniform.
+
+        It is attained by one of some events of q̃ and the target's noisy label or, where this is larger, by intervals
+        (bins) of the released share of label 1.
+        """
         explicit = self._explicit_epsilon(delta)
         if not self._binned or self._attained_delta(explicit) <= delta:
             return explicit
@@ -248,7 +290,12 @@ class ClusterResampling(Accountant):
         return bisect(lambda epsilon: self._attained_delta(epsilon) > delta, explicit, top, _PRECISION).above
 
     def _explicit_epsilon(self, delta: float) -> float:
-        """A lower bound of ε at δ, by the best of some events of q̃."""
+        """A lower bound of ε at δ, given by a formula for each of some events of q̃ together with the target's noisy
+        label; the largest counts.
+
+        q̃ is the noisy distribution of the cluster's labels, from which labels are replaced. The formula solves for the
+        ε at which the event's excess of probability falls to δ. It is 0 if there are no such events.
+        """
         lam, best = self.resampling_prob, 0.0
         for event in self._events():
             # the ε at which p (1-λ - (e^(ε-2/σ) - 1) λ q̃(a)) falls to δ
@@ -262,8 +309,10 @@ class ClusterResampling(Accountant):
     def _events(self) -> Iterator[ShareEvent]:
         """Yield events of q̃ that are e^(2/σ) times as likely under one of the target's labels as under another.
 
-        If q̃ is released these are the corner, where q̃ is τ at all classes but one, and the edges, where q̃ is τ at one
-        class and little above τ at another. If q̃ is uniform it is the certain event, with factor 1; else there is none.
+        q̃ is the noisy distribution from which a curator replaces labels, at least τ for each class; σ/n is the scale
+        of the noise on each share of n users. If q̃ is released the events are the corner, where q̃ is τ at all classes
+        but one, and the edges, where q̃ is τ at one class and little above τ at another (three or more classes). If q̃
+        is uniform whatever the noise, it is the certain event, with factor 1 in place of e^(2/σ); else there is none.
         """
         n, k, tau, sigma = self.cluster_size, self.num_classes, self.threshold, self.noise_scale
         if self._uniform:  # q̃ is known, released or not
@@ -326,7 +375,11 @@ def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float
 
 
 def _shares_delta(moved: float, epsilon: float) -> float:
-    """δ(ε) of two noisy shares that one label moves by `moved` noise scales in all; ε may be negative or infinite."""
+    """δ(ε) of two shares with Laplace noise, each of which a changed label moves by half of `moved` noise scales.
+
+    ε may be negative, with δ(ε) = 1 - e^ε + e^ε δ(-ε), or infinite. If `moved` is infinite, δ is 1 for every ε of at
+    least 0.
+    """
     if epsilon < 0.0:
         return -math.expm1(epsilon) + math.exp(epsilon) * _shares_delta(moved, -epsilon)
     if moved == math.inf:

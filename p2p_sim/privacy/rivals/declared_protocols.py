@@ -44,7 +44,12 @@ class SubmissionLaw:
     sampling_rate: float = 1.0
 
     def fault(self) -> str | None:
-        """Why the declared law is not allowed, in words, by its values on a grid of shares; None if it is allowed."""
+        """Why the declared law is not allowed, in words; None if it is allowed.
+
+        The law gives the probability of submitting a one as a function of the share of noisy labels that are one. It
+        must be a probability, must not decrease, and ones(1 - share) must be 1 - ones(share). This is checked at 201
+        shares from 0 to 1. The sampling rate must be above 0 and at most 1.
+        """
         if not 0.0 < self.sampling_rate <= 1.0:
             return f"sampling_rate must be above 0 and at most 1, not {self.sampling_rate}"
         values = np.array([float(self.ones(share)) for share in np.linspace(0.0, 1.0, 201).tolist()])
@@ -56,7 +61,12 @@ class SubmissionLaw:
         return "ones(1 - share) must be 1 - ones(share)" if odd else None
 
     def table(self, size: int) -> tuple[float, ...]:
-        """g(x/n) for x = 0..n/2 noisy ones among n = `size` users; rounding that makes g decrease is removed."""
+        """g(x/n) for x = 0..n/2 ones among the noisy labels of n = `size` users, g the probability that a submission is
+        a one.
+
+        Values are limited to [0, 1/2], and to at least the value before, which removes rounding errors by which g would
+        decrease.
+        """
         values = [min(float(self.ones(x / size)), 0.5) for x in range(size // 2 + 1)]
         return tuple(np.maximum.accumulate(np.maximum(values, 0.0)).tolist())
 
@@ -91,7 +101,10 @@ class DeclaredKernel(SmoothKernel):
         return Shares(self._ones[index], self._ones[self.sources - index])
 
     def slope(self, p: float) -> float:
-        """An approximation, above 0, of the derivative g'(p), used only to guide searches."""
+        """An approximation, above 0, of the derivative g'(p), used only to guide searches.
+
+        g is the probability that a submission is a one, as a function of the share p of noisy labels that are one.
+        """
         step = 1.0 / self.sources
         [low, high], _ = self.shares(np.clip([p - step, p + step], 0.0, 1.0), 1)
         return max(float(high - low) / (2.0 * step), 1e-12)
@@ -188,7 +201,11 @@ class ShuffledByWalks(Accountant):
         return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε): that of shuffled labels plus (1 + e^ε) D; the lower bound is 0."""
+        """Upper bound of δ(ε): that of shuffled labels plus (1 + e^ε) D; the lower bound is 0. From ε₀ on, both are 0.
+
+        D (`distance`) is the total variation between the user at which a walk of a label ends and a uniform user,
+        summed over the cluster's walks.
+        """
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
         extra = (1.0 + float(np.exp(epsilon))) * self.distance

@@ -177,10 +177,14 @@ def _check_schedule(sampling_rate: float, steps: int) -> None:
 
 @lru_cache(maxsize=32)
 def _composed(steps: DpSgd) -> Any:
-    """The privacy loss distribution of all steps together, as dp-accounting computes it, rounded up.
+    """The privacy loss distribution of all gradient steps together, as the library dp-accounting computes it, rounded
+    up.
 
     The bins of the privacy loss are a thirtieth of one step's standard deviation wide, or wider, which limits their
     number. Any width gives an upper bound of δ; finer bins give a smaller one.
+
+    Args:
+        steps: the accountant of the steps, with their noise, sampling rate and number.
     """
     library = library_of_plds()
     from dp_accounting import NeighboringRelation

@@ -39,9 +39,11 @@ DISJOINT = Condition("disjoint-samples", "nobody is in two of the samples (else 
 
 
 def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBound:
-    """The statement on centred votes with Laplace noise of scale 1/ε in every cell: they are exactly ε-private.
+    """The privacy statement on centred votes with Laplace noise of scale 1/ε in every cell: they are exactly ε-private,
+    with δ = 0.
 
-    See Theorem 3.1 of *Private Bayes consistency*.
+    Each cell of a partition of the features releases Σ (y - 1/2) over its examples with labels y of 0 or 1. See Theorem
+    3.1 of *Private Bayes consistency*.
 
     Args:
         epsilon: ε, above 0. adjacency: "example" (one is replaced), or "label" (one changes; features are public).

@@ -111,10 +111,16 @@ class MajorityCoalition(Accountant):
         return some(of_one, self.members * self.rounds)
 
     def _unasked(self, epsilon: float, alone: float) -> float:
-        """Upper bound of δ(ε) if no member asked the target: the mean δ(ε) of n-c-F shuffled noisy labels.
+        """Upper bound of δ(ε) if no member of the coalition asked the target: the mean δ(ε) of n-c-F shuffled noisy
+        labels.
 
-        F is the number of other users whose noisy labels the members know. It is taken as if all members asked the
-        largest k, since more known labels make δ no smaller. alone: δ(ε) of the target's noisy label alone.
+        n users are in the cluster, c of them members. F is the number of other users whose noisy labels members
+        fetched. It is taken as if all members asked the largest number of peers that occurs, since more known labels
+        make δ no smaller. In clusters of more than 64 users, or with over 1,000 requests by members, the largest
+        possible F replaces the mean.
+
+        Args:
+            alone: δ(ε) of the target's noisy label alone, used if no other noisy label is unknown.
         """
         others = self.cluster_size - self.members - 1
         requests = self.members * self.rounds * max(peer_weights(self.peers))[0]

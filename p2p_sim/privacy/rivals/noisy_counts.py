@@ -103,10 +103,14 @@ def counts_scale(epsilon: float, num_classes: int) -> float:
 
 
 def messages_epsilon(noise_scale: float, num_classes: int, honest: int) -> float:
-    """The pure ε of all that one user sends if every user adds a share of the noise: L (1/σ + ln h), rounded up.
+    """The pure ε of all that one user sends if every user adds a share of the noise to her counts: L (1/σ + ln h),
+    rounded up.
+
+    L is the number of counts that a changed label moves, 1 for two classes, else 2.
 
     Args:
-        noise_scale: σ. num_classes: K. honest: h, at least 1, the number of shares that make up the noise.
+        noise_scale: σ, the scale of the noise of a sum. num_classes: K. honest: h, at least 1, the number of users'
+        shares that together make up noise of scale σ.
     """
     return moved_counts(num_classes) * (1.0 / noise_scale + math.log(honest)) * (1.0 + _MARGIN)
 
@@ -149,7 +153,10 @@ class NoisyCounts(Accountant):
         return counts_epsilon(self.noise_scale, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε), ε at least 0; they differ by rounding alone if r = 1 and q = 1."""
+        """Bounds of δ(ε), ε at least 0; they differ by rounding alone if `surplus` r = 1 and `released` q = 1.
+
+        That is, if exactly the certain noise is added, and the counts are released for sure.
+        """
         check_epsilon(epsilon)
         pure = self.pure_epsilon
         if epsilon >= pure:
@@ -181,13 +188,22 @@ class NoisyCounts(Accountant):
 
     @property
     def _most(self) -> float:
-        """The probability (1+t)^-L of the largest loss, rounded up."""
+        """The probability (1+t)^-L of the largest privacy loss, rounded up; t = e^(-1/σ) for noise of scale σ.
+
+        L is the number of counts that a changed label moves, 1 for two classes, else 2.
+        """
         t = math.exp(-1.0 / self.noise_scale)
         return float((1.0 + t) ** -moved_counts(self.num_classes)) * (1.0 + _MARGIN)
 
     @property
     def _tails(self) -> MovedCountTails:
-        """The probabilities a of noise of at least 0 and b of noise above 0; for r > 1 a is rounded down, and b up."""
+        """The probabilities a that the noise on a count is at least 0, and b that it is above 0, where the most noise
+        is added.
+
+        A count that is at or beyond its true value for one of two labels of the target, away from the other, has
+        probability a for the one and b for the other. With more noise than is certain (`surplus` above 1) a is rounded
+        down, and b up.
+        """
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
             return MovedCountTails(1.0 / (1.0 + t), t / (1.0 + t))
@@ -195,9 +211,12 @@ class NoisyCounts(Accountant):
         return MovedCountTails((1.0 + zero) / 2.0, (1.0 - zero) / 2.0)
 
     def _lower(self, delta: float) -> float:
-        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if it is below δ anyway.
+        """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if it is below δ at every ε of at
+        least 0.
 
-        That is the δ of one event: q is `released`, L the number of moved counts, and a and b are those of `_tails`.
+        This is the δ of one event: the counts are released, with probability q, and each of the L counts that a changed
+        label moves is at or beyond its true value for one of two labels of the target, with probability a for that
+        label and b for the other.
         """
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:
@@ -208,10 +227,11 @@ class NoisyCounts(Accountant):
 
 
 def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
-    """Pr[Z = 0], rounded down, where Z is the sum of `surplus` times as many shares as make up noise of this scale.
+    """Pr[Z = 0], rounded down, where Z is two-sided geometric noise of this scale, or the sum of `surplus` times as
+    many of the equal shares of which it is made.
 
-    For `surplus` 1 this is (1-t)/(1+t). Z is the difference of two independent negative binomial variables. So Pr[Z=0]
-    is the sum of the squared probabilities of their values, of which a part is a lower bound.
+    For `surplus` 1 this is (1-t)/(1+t), t = e^(-1/scale). Z is the difference of two independent negative binomial
+    variables. So Pr[Z=0] is the sum of the squared probabilities of their values, of which a part is a lower bound.
 
     >>> round(zero_probability(1.0), 6) == round(zero_probability(1.0, 1.0 + 1e-12), 6)
     True

@@ -56,7 +56,7 @@ class NoisyScore(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε: 1/σ, rounded up, with geometric noise; infinite with Gaussian noise."""
+        """The pure ε: 1/σ, rounded up, for geometric noise of scale σ = `noise_scale`; infinite for Gaussian noise."""
         return math.nextafter(1.0 / self.noise_scale, math.inf) if self.noise == "geometric" else math.inf
 
     def delta(self, epsilon: float) -> Bracket:
@@ -84,7 +84,9 @@ class NoisyScore(Accountant):
         return f"exact: a count of right predictions with {self.noise} noise"
 
     def renyi(self, order: float) -> float:
-        """The Rényi ε of an order λ above 1: λ/(2σ²) with Gaussian noise, an upper bound with geometric noise."""
+        """The Rényi ε of an order λ above 1: λ/(2σ²) with Gaussian noise of standard deviation σ = `noise_scale`, an
+        upper bound with geometric noise.
+        """
         if self.noise == "gaussian" and 1.0 < order < math.inf:
             return order / (2.0 * self.noise_scale**2) * (1.0 + _MARGIN)
         return loss_law(self).renyi(order)

@@ -62,24 +62,45 @@ class _Line:
 
     @property
     def upper(self) -> Floats:
-        """The line's slope where q₀ is above 1-s."""
+        """The slope, where q₀ is above 1-s, of the line below which the noisy share q̃₁ of label 1 is at most s, (1,
+        S).
+
+        The line lies in the plane of the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1], from which
+        q̃₁ is computed; it bends at (1-s, s).
+        """
         return (self.s - self.threshold) / (1.0 - self.threshold - self.s)
 
     @property
     def lower(self) -> Floats:
-        """The line's slope where q₀ is below 1-s."""
+        """The slope, where q₀ is below 1-s, of the line below which the noisy share q̃₁ of label 1 is at most s, (1,
+        S).
+
+        The line lies in the plane of the noisy shares (q₀, q₁) of labels 0 and 1, each limited to [τ, 1], from which
+        q̃₁ is computed; it bends at (1-s, s). The slope is at most 1e300, which stands for a vertical line.
+        """
         return np.asarray(np.minimum((1.0 - self.s) / np.maximum(self.s, 1.0 / _STEEP), _STEEP))
 
     def below(self, q0: Floats) -> Floats:
-        """Probability (J, S) that q₁ is on or below the line, given the value of q₀, which is broadcast to (J, S)."""
+        """The probability that the noisy share of label 1 is at most s, given q₀, for J true shares a of label 1 and S
+        values s, (J, S).
+
+        q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, limited to [τ, 1]. The event is that q₁ is on or
+        below a line in their plane.
+
+        Args:
+            q0: q₀, broadcast to (J, S).
+        """
         limit = self.s + np.where(q0 >= 1.0 - self.s, self.upper, self.lower) * (q0 - (1.0 - self.s))
         inside = _laplace_cdf(np.clip(limit, self.threshold, 1.0) - self.a, self.scale)
         return np.asarray(np.where(limit >= 1.0, 1.0, np.where(limit >= self.threshold, inside, 0.0)))
 
     def between(self) -> Floats:
-        """Probability (J, S) that q₀ is not clipped, and q₁ is on or below the line.
+        """The probability that q₀ is strictly between τ and 1, and the noisy share of label 1 at most s, for J true
+        shares a and S values s, (J, S).
 
-        It is a sum over the pieces of q₀ on which the densities of q₀ and of q₁ on the line are exponentials.
+        q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, limited to [τ, 1]; the second condition is that
+        q₁ is on or below a line in their plane. The probability is a sum over the pieces of q₀ on which the densities
+        of q₀ and of q₁ on the line are exponentials.
         """
         # ends of the pieces in q₀: where the line bends, and where it or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
@@ -133,11 +154,16 @@ class _Bins:
 
 
 def released_delta(n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float) -> float:
-    """A lower bound of δ(ε) of noisy share and noisy labels together: the largest over some data sets.
+    """A lower bound of δ(ε) of the noisy share of label 1 and the target's noisy label together: the largest over some
+    pairs of neighbouring data sets.
+
+    The pairs have J and J + 1 users with label 1, J about n·τ, 0 or n/2. The share is cut into bins, and the observer
+    knows its bin.
 
     Args:
-        n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ, above 0 and finite. threshold: τ in [0, 1/2).
-        epsilon: ε, at least 0.
+        n: users, at least 2. resampling_prob: λ in (0, 1], the probability that a label is drawn anew from the
+        noisy share. scale: σ, above 0 and finite; the noise on a share has scale σ/n. threshold: τ in [0, 1/2), the
+        least noisy share. epsilon: ε, at least 0.
     """
     lam, grow, best = resampling_prob, math.exp(epsilon), 0.0
     for bins in _tables(n, scale, threshold):
@@ -155,16 +181,27 @@ def released_delta(n: int, resampling_prob: float, scale: float, threshold: floa
 
 @lru_cache(maxsize=8)
 def _tables(n: int, scale: float, threshold: float) -> tuple[_Bins, ...]:
-    """The bins of q̃₁ for each pair of neighbouring data sets that is tried."""
+    """The bins of the noisy share of label 1 for each pair of neighbouring data sets that is tried, with bounds of
+    their probabilities.
+
+    The pairs have J and J + 1 users of n with label 1, J about n·τ, 0 or n/2.
+
+    Args:
+        scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
+    """
     near = (math.ceil(n * threshold + steps * scale) for steps in _STEPS)
     ones = {min(n // 2, max(0, each)) for each in near} | {0, n // 2}
     return tuple(_bins(n, each, scale, threshold) for each in sorted(ones))
 
 
 def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
-    """Bins of q̃₁, with their probabilities if J = `ones` users of n hold label 1, and if J + 1 do.
+    """Bins of the noisy share of label 1, with bounds of their probabilities if J = `ones` of n users hold label 1, and
+    if J + 1 do.
 
-    The bins are fine about the true share and towards the ends. scale: σ. threshold: τ.
+    The bins are narrow about the true share J/n and towards the ends τ and 1-τ.
+
+    Args:
+        scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
     """
     # inner ends of the bins
     share, end = np.array([ones, ones + 1]) / n, 1.0 - threshold

@@ -124,7 +124,12 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def epsilon_upper(self) -> float:
-        """ε of all models together for one whole row, by the theorem."""
+        """The pure ε of all K models together for one whole row, features and label: ε' Σ_k q_k + Σ_k ln(1 +
+        q_k²/(4n(λ_k + Δ_k))).
+
+        n is the number of rows, ε' `noise_epsilon`, and model k has rows of norm q_k and regularisation λ_k (`l2`) and
+        Δ_k (`extra_l2`).
+        """
         return self.noise_epsilon * math.fsum(self.norms) + math.fsum(
             math.log1p(q * q / (4.0 * self.num_rows * (l2 + extra)))
             for q, l2, extra in zip(self.norms, self.l2, self.extra_l2, strict=True)
@@ -152,18 +157,19 @@ class ObjectivePerturbation(PlainNumbers):
 def calibrate_perturbation(
     epsilon: float, num_rows: int, l2: Sequence[float], norms: Sequence[float] = (1.0,), tight: bool = False
 ) -> ObjectivePerturbation:
-    """Noise and additional regularisation with which K models of the same rows together are ε-private.
+    """Noise and additional regularisation with which K noisy logistic regressions on the same rows together are
+    ε-private.
 
-    First way: ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this ε' is above 0 (`tight`: above ε/2). Second way:
-    ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and determinants cost at most ε/2
-    each.
+    The noise costs ε' Σ_k q_k = ε', the determinants of the models' Hessians the rest. Model k has regularisation λ_k
+    and additional Δ_k. First way: ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this ε' is above 0 (`tight`:
+    above ε/2). Second way: ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and
+    determinants cost at most ε/2 each.
 
     Args:
-        epsilon: ε > 0; infinite: no noise.
-        num_rows: n. l2: (K,) λ_k > 0.
-        norms: (K,) q_k > 0, the norms of the rows, whose sum must be 1 (the importance of the groups).
-        tight: whether f = 1, by the module's theorem, and the second way is taken unless the first leaves over ε/2;
-            else f = 2 as in the papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
+        epsilon: ε > 0; infinite: no noise. num_rows: n. l2: (K,) λ_k > 0. norms: (K,) q_k > 0, the norms to which
+        the rows of each group of features are clipped, whose sum must be 1 (the importance of the groups). tight:
+        whether f = 1, by the module's theorem, and the second way is taken unless the first leaves over ε/2; else f
+        = 2 as in the papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
 
     Raises:
         ValueError: a value is out of its range.

@@ -114,7 +114,11 @@ class Selection(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of one run and of the selection; this selection is the only one allowed to look at labels."""
+        """The conditions under which the bounds hold, in words: those of one run and those of the selection.
+
+        Where one run requires that no hyperparameter was chosen by looking at labels, the condition becomes that only
+        this selection did so.
+        """
         run = (
             PAID_CHOICE if getattr(c, "identifier", "") == PAID_CHOICE.identifier else c for c in self.base.conditions
         )
@@ -122,16 +126,28 @@ class Selection(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε: that of one run plus c, the largest logarithm of a ratio of two weights."""
+        """The pure ε: that of one run plus c, the largest logarithm, over outcomes, of the ratio of an outcome's
+        weights in two neighbouring worlds.
+
+        The weight of an outcome of a run is the factor by which the selection changes its probability density.
+        """
         return _rounded_up(self.base.pure_epsilon + self._bands.most)
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which ε is computed."""
+        """The smallest δ at which ε is computed: the δ of the released run that follows from the smallest δ at which
+        the accountant of one run works, and at most 0.5.
+        """
         return min(0.5, self.law.best_share(self.base.least_delta) * (1.0 + _MARGIN))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε), ε at least 0, the least by one ratio, in bands and by Rényi ε; the lower bound is 0."""
+        """Upper bound of δ(ε), ε at least 0: the least of three; the lower bound is 0.
+
+        The weight of an outcome of a run is the factor by which the selection changes its probability density. The
+        first bound takes the largest ratio of an outcome's weights in two neighbouring worlds for all outcomes. The
+        second takes it separately in each interval (band) of the probability that another run is better. The third
+        follows from the Rényi ε of several orders.
+        """
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)
@@ -192,7 +208,12 @@ class Selection(Accountant):
         return self.law.best_share(min(1.0, run)) * (1.0 + _MARGIN)
 
     def _in_bands(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) that takes the largest ratio of two weights in each band for outcomes of this band."""
+        """Upper bound of δ(ε), from the largest ratio of weights in each band, an interval of the probability u that
+        another run is better.
+
+        The weight of an outcome of a run is the factor by which the selection changes its probability density; the
+        ratio is that of its weights in two neighbouring worlds.
+        """
         return self._bands.delta(epsilon) * (1.0 + _MARGIN)
 
     def _by_renyi(self, epsilon: float) -> float:
@@ -212,12 +233,14 @@ class Selection(Accountant):
 
     @cached_property
     def _bands(self) -> "RunLawBands":
-        """The bands of u, the probability that another run is better."""
+        """Intervals (bands) of u, the probability that another run is better than an outcome, with bounds of how the
+        selection changes its probability density there.
+        """
         return RunLawBands.of(loss_law(self.base), self.law)
 
 
 def _rounded_up(epsilon: float) -> float:
-    """ε raised by `_MARGIN` of its size; infinity as it is."""
+    """ε raised by a part in 10⁹ of its size, to allow for rounding errors; infinity as it is."""
     return epsilon + _MARGIN * abs(epsilon) if math.isfinite(epsilon) else epsilon
 
 
@@ -239,7 +262,12 @@ class RunLawBands:
 
     @staticmethod
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
-        """The bands for the law of one run's privacy loss and the law of the number of runs."""
+        """The bands for the law of one run's privacy loss and the law of the number of runs.
+
+        A band is an interval of u, the probability that another run is better than an outcome. For each band it has the
+        largest weight, the factor by which selection changes the outcome's probability density, and the largest ratio
+        of its weights in two neighbouring worlds.
+        """
         # corners of T, the largest probability in one world of an event that has probability u in the other: sums of
         # masses in both worlds, in the order of their likelihood ratios
         negative, small = loss.losses > 0.0, loss.masses * np.exp(-loss.losses)
@@ -266,15 +294,30 @@ class RunLawBands:
 
     @property
     def most(self) -> float:
-        """c, the largest logarithm of a ratio of weights over all bands."""
+        """c, the largest logarithm of the ratio of an outcome's weights in two neighbouring worlds, over all bands.
+
+        A weight is the factor by which the selection changes an outcome's probability density; a band is an interval of
+        the probability that another run is better.
+        """
         return float(self.log_ratios.max())
 
     def renyi(self, order: float) -> float:
-        """The largest log-weight plus λ-1 times the log-ratio of all bands, for the Rényi bound of order λ."""
+        """The largest value, over all bands, of ln(weight) + (λ-1) ln(ratio), which the Rényi bound of order λ =
+        `order` adds to (λ-1) times the Rényi ε of one run.
+
+        A weight is the factor by which the selection changes an outcome's probability density, the ratio that of its
+        weights in two neighbouring worlds; a band is an interval of the probability that another run is better.
+        """
         return float((self.log_weights + (order - 1.0) * self.log_ratios).max())
 
     def delta(self, epsilon: float) -> float:
-        """The bound of δ(ε) in bands; with a threshold, the largest bound over all probabilities to reach it."""
+        """Upper bound of δ(ε), from the largest weight and the largest ratio of weights in each band.
+
+        A weight is the factor by which the selection changes an outcome's probability density, the ratio that of its
+        weights in two neighbouring worlds; a band is an interval of the probability that another run is better. If the
+        first run that reaches a public score is released (`silent` is set), all outcomes that reach it have one weight,
+        which depends on the probability to reach it; the result is then the largest bound over all these probabilities.
+        """
         capacity, weights = deltas(self.law, epsilon - self.log_ratios), np.exp(self.log_weights)
         if self.silent is not None:  # of the excess, at most u is of outputs that reach the threshold
             reaching = np.minimum(capacity, self.ends)

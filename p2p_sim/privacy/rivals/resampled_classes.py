@@ -124,9 +124,16 @@ def classes_delta(
 
 @lru_cache(maxsize=8)
 def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> tuple[Losses, ...]:
-    """The dominating pairs of laws, one for each part f of the change that is hidden in the noise on the shares.
+    """Pairs of laws that bound what the noisy labels reveal of one user's label, one pair for each of several parts f;
+    each gives a valid bound.
 
-    n: users. lam: λ. scale: σ. threshold: τ. moved: d, by how much a changed label moves q̃ if no part is hidden.
+    A curator draws labels anew from the noisy shares of the classes. One changed label moves these shares. A part f of
+    this change is charged to the noise on the shares, the rest to the draws.
+
+    Args:
+        n: users. lam: λ, the probability that a label is drawn anew. scale: σ; the noise on a share has scale σ/n.
+        threshold: τ, the least noisy share. moved: d, by how much a changed label moves the noisy shares, in total
+        variation, if f is 0.
     """
     draws = lam * n * threshold
     best = scale**2 / (scale**2 + draws) if scale < _VASTEST else 1.0
@@ -135,9 +142,16 @@ def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> t
 
 
 def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, part: float) -> Losses:
-    """The dominating pair of laws: the product of the others' draws, the target's noisy label and two Laplace laws.
+    """The pair of laws that bounds what the noisy labels reveal of one user's label, where a part f of the change is
+    charged to the noise on the shares.
 
-    part: f, the part of the change that is hidden in the noise on the shares. moved: d, by how much q̃ still moves.
+    It is a product: all users' draws (of the others alone if λ is below 1), the target's own noisy label if λ is below
+    1, and, for f above 0, two Laplace laws, each moved by f/σ of its scale.
+
+    Args:
+        n: users. lam: λ, the probability that a label is drawn anew from the noisy shares. scale: σ; the noise on a
+        share has scale σ/n. threshold: τ, the least noisy share. moved: d, by how much a changed label still moves
+        the noisy shares. part: f.
     """
     # the grid: the loss of a draw, ln(1 + d/τ), is a whole number of its steps, more where the loss varies little
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
@@ -160,10 +174,15 @@ def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, pa
 
 
 def _label(least: float, moved: float, grid: float) -> Losses:
-    """The pair of laws of the target's own noisy label, on the grid.
+    """The pair of laws that bounds the target's own noisy label for two of her true labels, on the grid of log-ratios.
 
-    One law has three points of the probabilities (least + moved, the rest to 1, least), the other these in reverse. If
-    the loss exceeds `_LOSSES`, the outcome with this loss is left out and counted in `lost`.
+    One law has three outcomes of probabilities least + moved, the rest to 1, and least; the other has these in reverse.
+    If the log-ratio ln(1 + moved/least) exceeds 60, the outcome with this log-ratio is left out, and its probability
+    under the second law is counted in `lost`.
+
+    Args:
+        least: smallest probability of an outcome. moved: by how much the true label raises that of another. grid:
+        the step of the grid.
     """
     loss = math.log1p(moved / least)
     if loss > _LOSSES:

@@ -108,9 +108,14 @@ def _block_size(scale: float) -> int:
 
 
 def _divergences(views: Views, epsilon: float) -> Bracket:
-    """Bounds of the largest hockey-stick divergence Σ [p - e^ε q]₊ over data sets and directions.
+    """Bounds of the largest hockey-stick divergence Σ [p - e^ε q]₊ over data sets and both directions, with p and q in
+    turn the laws for the target's labels 0 and 1.
 
-    It is at least Σ [p_lower - e^ε q_upper]₊ - e^ε q_missing, and at most Σ [p_upper - e^ε q_lower]₊ + p_missing.
+    The laws are known by bounds of each probability and of the total that is left out, `missing`. The divergence is at
+    least Σ [p_lower - e^ε q_upper]₊ - e^ε q_missing, and at most Σ [p_upper - e^ε q_lower]₊ + p_missing.
+
+    Args:
+        views: the bounds of both laws of what the learner sees, with a row for each data set.
     """
     grow, lower, upper = math.exp(epsilon), 0.0, 0.0
     for p, q in (views, views[::-1]):
@@ -123,10 +128,17 @@ def _divergences(views: Views, epsilon: float) -> Bracket:
 
 @lru_cache(maxsize=1)
 def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Views]:
-    """A function that gives the laws of what the learner sees for a block of data sets m; they bound δ from above.
+    """A function that gives bounds of the laws of what the learner sees for a block of data sets, for the target's
+    labels 0 and 1.
 
-    The function takes the first m of a block and the number of points of F for each count of users. Its results, up to
+    A data set is given by m, how many users besides the target hold label 1. The function takes the first m of a block,
+    and at how many points for each count of users F is evaluated, the distribution function of the noisy share of label
+    1. If λ is below 1 the learner is told more than she sees, so that the laws bound δ from above only. Results, up to
     some 200 MB, stay in memory until other arguments are asked for, since ε(δ) needs the same blocks at many ε.
+
+    Args:
+        n: users. resampling_prob: λ, the probability that a label is drawn anew from the noisy share. scale: σ; the
+        noise on a share has scale σ/n. threshold: τ, the least noisy share.
     """
     # the target, and a number of resampled others that is hardly ever exceeded
     mean = (n - 1) * resampling_prob
@@ -147,7 +159,15 @@ def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> C
 
 @lru_cache(maxsize=8)
 def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float, ones: int) -> Views:
-    """Laws of the noisy labels of the target and of the others with label 0, if `ones` of the others hold label 1."""
+    """Bounds of the laws of the noisy labels of the target and of the others with label 0, for the target's labels 0
+    and 1, if `ones` of the others hold label 1.
+
+    A learner who ignores all other noisy labels sees these, so that they bound δ from below.
+
+    Args:
+        n: users. resampling_prob: λ, the probability that a label is drawn anew from the noisy share. scale: σ; the
+        noise on a share has scale σ/n. threshold: τ, the least noisy share.
+    """
     draws = draw_law(
         n, ones, ones + 1, scale=scale, threshold=threshold, density=_FINE, draws=n - ones, rate=resampling_prob
     )
@@ -155,11 +175,16 @@ def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Views:
-    """Joint laws of the target's noisy label and the number of ones among n-1 others, for her labels 0 and 1.
+    """Bounds of the joint laws of the target's noisy label and the number of ones among the noisy labels of n-1 others,
+    for her labels 0 and 1.
+
+    Each of the others' labels is a one with probability rate·Q, Q the random noisy share of label 1. If λ is 1 the
+    target's label is just one more draw from Q, and the laws are those of the number of ones among all n.
 
     Args:
-        draws: bounds of E Bin(k; n, rate·Q), for J = m, m+1, .... n: users. resampling_prob: λ.
-        rate: 1 or λ; a noisy label of the others is a one with probability rate·Q.
+        draws: bounds of the mean over Q of Bin(k; n, rate·Q), a row for each J = m, m+1, ... users with label 1, m
+        of them besides the target. n: draws, the target's included. resampling_prob: λ, the probability that a
+        label is drawn anew from Q. rate: 1 or λ.
     """
     zeros, ones = (
         Bracketed(draws.lower[rows], draws.upper[rows], draws.missing[rows], draws.first)
@@ -171,11 +196,16 @@ def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Vie
 
 
 def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> Bracketed:
-    """The joint law of `_views` if the target holds `label`: columns for her noisy label 1 and each k, then for 0.
+    """Bounds of the joint law of the target's noisy label and of k, the number of ones among n-1 others, if the target
+    holds `label`: columns for her noisy label 1 and each k, then for 0.
 
-    k is the number of ones among the others, V = E Bin(·; n, rate·Q). One draw of n is the target's: it is a one beside
-    k ones with probability (k+1)/n V(k+1), a zero with (1-k/n) V(k). Her noisy label is a one drawn from Q with
-    probability λQ, and her own label with 1-λ.
+    Q is the random noisy share of label 1, and each of the others' noisy labels is a one with probability rate·Q, rate
+    1 or λ. Let V = E Bin(·; n, rate·Q). One draw of n is the target's: it is a one beside k ones with probability
+    (k+1)/n V(k+1), a zero with (1-k/n) V(k). Her noisy label is a one drawn from Q with probability λQ, and her own
+    label with 1-λ.
+
+    Args:
+        draws: bounds of V, a row for each data set. lam: λ.
     """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
     # the target's draw is a one, or a zero, with k ones among the others: lower and upper bounds of either
@@ -205,15 +235,19 @@ def draw_law(
     draws: int | None = None,
     rate: float = 1.0,
 ) -> Bracketed:
-    """Bounds of E Bin(k; draws, rate·Q), with a row for each J = first..last and a column for each k.
+    """Bounds of the mean over Q of the binomial probability Bin(k; draws, rate·Q), with a row for each J = first..last
+    and a column for each likely k.
 
-    On each bin of Q, Bin is replaced by its chord: the mean is Σ w B over nodes. Its error is at most
-    Σ_bins rise |ΔB|/(2 points), from the means of F, plus mass · chord error.
+    Q is the random noisy share of label 1 if J users hold it. The range of Q is cut into bins between nodes. On each
+    bin Bin is replaced by its chord: the mean is Σ w B over nodes, B the values of Bin there and w weights made of the
+    means over bins of F, the distribution function of Q. Its error is at most Σ_bins rise |ΔB|/(2 points), from the
+    means of F, plus mass · chord error; rise and mass are both the probability of a bin, ΔB the difference of B over
+    it, and points the evaluations of F on it.
 
     Args:
-        n: users. first, last: J users hold label 1, with last at most n/2 + 1. scale: σ. threshold: τ.
-        density: points at which F is evaluated, for each count of users.
-        draws: the number of draws; None: n. rate: in (0, 1].
+        n: users. first, last: J users hold label 1, with last at most n/2 + 1. scale: σ; the noise on a share has
+        scale σ/n. threshold: τ, the least noisy share. density: points at which F is evaluated, for each count of
+        users. draws: the number of draws; None: n. rate: in (0, 1].
     """
     nodes = _nodes(n, first, last, scale, threshold)
     points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
@@ -280,7 +314,14 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
 
 
 def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Floats:
-    """The ends of bins of Q in [τ, 1-τ], ascending, for J = first..last; 1/2 is one of them or outside."""
+    """The ends of bins of the noisy share Q of label 1, within [τ, 1-τ], ascending, where J = first..last of n users
+    hold label 1; 1/2 is one of them or outside.
+
+    They cover 28 scales of the noise on either side of the true shares.
+
+    Args:
+        scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
+    """
     # the range of Q within `_REACH` scales of the noise
     reach = _REACH * scale
     start, end = max(threshold, (first - reach) / n), min(1.0 - threshold, (last + reach) / n)
@@ -311,13 +352,16 @@ class _Weights:
     def of(
         n: int, ones: NDArray[np.int64], nodes: Floats, *, scale: float, threshold: float, points: int
     ) -> "_Weights":
-        """The weights with which a sum over nodes is the mean of a function of Q that is linear on each bin.
+        """Weights of the nodes, the ends of bins of the noisy share Q, with which a sum over nodes is the mean of a
+        function of Q that is linear on each bin.
 
-        The weight of a node is the difference of the means of F over the bins on its two sides. F is used below the
-        true share and 1 - F above it, so that both tails keep their relative accuracy.
+        F is the distribution function of Q, the noisy share of label 1 if J users hold it. The weight of a node is the
+        difference of the means of F over the bins on its two sides. F is used below the true share and 1 - F above it,
+        so that both tails keep their relative accuracy.
 
         Args:
-            n: users. ones: (R,) values of J. nodes: (P,). scale: σ. threshold: τ. points: evaluations of F on each bin.
+            n: users. ones: (R,) values of J. nodes: (P,), ascending. scale: σ; the noise on a share has scale σ/n.
+            threshold: τ, the least noisy share. points: evaluations of F on each bin.
         """
         # F and 1 - F at `points` places of each bin, below and above the node where they are joined
         share, bins = ones / n, nodes.size - 1
@@ -344,6 +388,11 @@ class _Weights:
 
 
 def _bin_means(values: Floats, points: int) -> Floats:
-    """Means over bins of a monotone function with `points` values on each, off by at most rise / (2 points)."""
+    """Means over bins of a monotone function, (R, bins), off by at most rise/(2 points), the rise being the change of
+    the function over the bin.
+
+    Args:
+        values: (R, bins · points + 1), R functions at `points` equal steps of each bin and at the last end.
+    """
     pieces = 0.5 * (values[:, 1:] + values[:, :-1])
     return np.asarray(pieces.reshape(len(values), -1, points).mean(axis=2))

@@ -58,7 +58,15 @@ class BinCosts(NamedTuple):
 
 
 def check_grid(values: Floats, prior: Floats) -> None:
-    """Raise unless there are 2 to 256 increasing values with a probability each."""
+    """Checks a grid of label values for the randomizers that release numbers, and raises an error if it cannot be used.
+
+    Args:
+        values: (k,) the label values of the grid, finite, increasing, 2 to 256 of them. prior: (k,) probability of
+        each value, with sum 1 (within 1e-6).
+
+    Raises:
+        ValueError: when a value or a probability breaks these rules.
+    """
     if values.ndim != 1 or not 2 <= len(values) <= MOST_VALUES or not np.all(np.isfinite(values)):
         raise ValueError(f"values: must be 2 to {MOST_VALUES} finite numbers, found {len(values)}")
     if np.any(np.diff(values) <= 0):
@@ -111,9 +119,13 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
 
 
 def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """The costs of all bins by the squared loss: a bin's output is a mean of labels, those in the bin weighted e^ε.
+    """Cost and best output value of every possible bin under the squared loss: two arrays (k, k), for k label values. A
+    bin is an interval of labels that share one output value; the row is its first label and the column its last. The
+    cost is e^-ε times Σ_y p_y (o - y)² (1 + (e^ε-1) [y in the bin]) at the best output o, a mean of all labels in which
+    those in the bin weigh e^ε times as much; it is infinite where the last label comes before the first.
 
-    low: e^-ε.
+    Args:
+        values: (k,) label values y. prior: (k,) their probabilities p_y. low: e^-ε.
     """
     mean = float(prior @ values)
     centred = values - mean
@@ -124,7 +136,14 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
 
 
 def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """The costs of all bins by the absolute loss: a bin's output is a weighted median, one of the values; low: e^-ε."""
+    """Cost and best output value of every possible bin under the absolute loss: two arrays (k, k), for k label values.
+    A bin is an interval of labels that share one output value; the row is its first label and the column its last. The
+    cost is e^-ε times Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]) at the best output o, a weighted median and one of
+    the values; it is infinite where the last label comes before the first.
+
+    Args:
+        values: (k,) label values y. prior: (k,) their probabilities p_y. low: e^-ε.
+    """
     k = len(values)
     costs, outputs = np.full((k, k), math.inf), np.zeros((k, k))
     for value in values:

@@ -25,13 +25,14 @@ def by_prior(prior: Floats) -> NDArray[np.intp]:
 
 
 def best_candidates(prior: Floats, epsilon: float) -> NDArray[np.int64]:
-    """k, the number of labels among which RRWithPrior draws, for each prior: the smallest k that maximises w_k.
+    """Number k of likeliest labels among which RRWithPrior answers, for each prior. It is the smallest k that maximises
+    the probability that the label is kept, w_k = e^ε/(e^ε+k-1) · (prior probability of the k likeliest labels).
 
     >>> int(best_candidates(np.array([0.45, 0.45, 0.05, 0.05]), 1.0)), int(best_candidates(np.full(4, 0.25), 1.0))
     (2, 4)
 
     Args:
-        prior: (..., K) probabilities that sum to one along the last axis. epsilon: ε, above 0.
+        prior: (..., K) probabilities of the K labels, which sum to one along the last axis. epsilon: ε, above 0.
     """
     mass = np.cumsum(-np.sort(-prior, axis=-1), axis=-1)
     weights = mass * keep_probability(epsilon, np.arange(1, prior.shape[-1] + 1))  # w_k
@@ -39,10 +40,13 @@ def best_candidates(prior: Floats, epsilon: float) -> NDArray[np.int64]:
 
 
 def top_k_law(prior: Floats, candidates: int, epsilon: float) -> Floats:
-    """Probability (K, K) of each output (column) given each label (row) under RRTop-k.
+    """Probability (K, K) of each output (column) given each of K labels (row) under RRTop-k. RRTop-k is randomised
+    response at ε among the k likeliest labels if the label is one of them; else its output is a uniform draw from these
+    k. RRWithPrior is RRTop-k with the k that is best for the prior.
 
     Args:
-        prior: (K,) probabilities of the labels. candidates: k in 1..K. epsilon: ε, above 0.
+        prior: (K,) probabilities of the labels; they decide which labels are the k likeliest. candidates: k in
+        1..K. epsilon: ε, above 0.
     """
     classes = len(prior)
     if not 1 <= candidates <= classes:

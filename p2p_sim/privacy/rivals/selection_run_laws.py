@@ -33,26 +33,44 @@ class RunLaw(PlainNumbers, ABC):
 
     @property
     def scale(self) -> float:
-        """The value of u below which the weight φ'(1-u) is nearly E K."""
+        """The probability u, of being beaten by another run, below which the weight φ'(1-u) of an outcome is nearly its
+        largest value, E K. K is the number of runs and φ(x) = E x^K. The weight is the factor by which an outcome with
+        this u is likelier in the selection's release than in a single run. Unless a subclass says otherwise it is 1/(E
+        K).
+        """
         return 1.0 / self.mean
 
     @property
     def none(self) -> float:
-        """φ(0), the probability that there is no run."""
+        """Probability that there is no run, Pr[K = 0] for the number of runs K, which is φ(0) for the generating
+        function φ(x) = E x^K. It is 0 unless a subclass says otherwise.
+        """
         return 0.0
 
     @property
     def silent(self) -> float | None:
-        """For a threshold, the weight of releasing nothing divided by that of an output that reaches it; else None."""
+        """For a law that stops at a score threshold, the weight of releasing nothing divided by the weight of an output
+        that reaches the threshold. A weight is the probability of an outcome in the selection's release divided by its
+        probability in a single run. None for laws that release the best of all runs.
+        """
         return None
 
     @abstractmethod
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u), the logarithm of the weight of an outcome, for each u in [0, 1]."""
+        """Logarithm of the weight φ'(1-u) for each u in [0, 1], an array of the same shape. u is the probability that
+        another run beats an outcome, and φ(x) = E x^K for the number of runs K. The weight is the factor by which an
+        outcome with this u is likelier in the selection's release than in a single run.
+        """
 
     @abstractmethod
     def best_share(self, delta: float) -> float:
-        """1 - φ(1-δ), rounded up: the probability that some run hits an event of probability δ; at most E K · δ."""
+        """Probability that at least one of K runs hits an event that a single run hits with probability δ. It is 1 -
+        φ(1-δ), where φ(x) = E x^K, so that φ(1-δ) is the probability that all runs miss; rounded up, and at most E K ·
+        δ up to rounding.
+
+        Args:
+            delta: δ in [0, 1].
+        """
 
     @abstractmethod
     def delta_of(self, share: float) -> float:
@@ -116,11 +134,17 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @property
     def scale(self) -> float:
-        """γ, the value of u below which the weight is nearly E K."""
+        """γ, the probability u of being beaten by another run below which the weight φ'(1-u) is nearly its largest
+        value, E K. K is the number of runs and φ(x) = E x^K; the weight is how much likelier an outcome is in the
+        selection's release than in a single run.
+        """
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u) = ln E K - (1+η) ln(1 + (1-γ)u/γ)."""
+        """ln φ'(1-u) = ln E K - (1+η) ln(1 + (1-γ)u/γ), for each u in [0, 1]: the logarithm of the weight of an outcome
+        that another run beats with probability u. η and γ are the parameters of the law of the number of runs K, and
+        φ(x) = E x^K. The weight is how much likelier the outcome is in the selection's release than in a single run.
+        """
         return np.asarray(math.log(self.mean) - (1.0 + self.eta) * np.log1p(self._odds * u))
 
     def best_share(self, delta: float) -> float:
@@ -179,7 +203,10 @@ class PoissonRuns(RunLaw):
         return math.exp(-self.mu)
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u) = ln μ - μu."""
+        """ln φ'(1-u) = ln μ - μu, for each u in [0, 1]: the logarithm of the weight of an outcome that another run
+        beats with probability u. μ is the mean of the Poisson number of runs K, and φ(x) = E x^K. The weight is how
+        much likelier the outcome is in the selection's release than in a single run.
+        """
         return np.asarray(math.log(self.mu) - self.mu * u)
 
     def best_share(self, delta: float) -> float:
@@ -223,7 +250,10 @@ class BinomialRuns(RunLaw):
         return math.exp(self.n * math.log1p(-self.p))
 
     def log_weight(self, u: Floats) -> Floats:
-        """ln φ'(1-u) = ln np + (n-1) ln(1-pu)."""
+        """ln φ'(1-u) = ln(n p) + (n-1) ln(1-pu), for each u in [0, 1]: the logarithm of the weight of an outcome that
+        another run beats with probability u. The number of runs K is binomial, n trials with probability p, and φ(x) =
+        E x^K. The weight is how much likelier the outcome is in the selection's release than in a single run.
+        """
         return np.asarray(math.log(self.mean) + (self.n - 1) * np.log1p(-self.p * u))
 
     def best_share(self, delta: float) -> float:
@@ -266,7 +296,10 @@ class ThresholdStop(RunLaw):
 
     @property
     def scale(self) -> float:
-        """γ, the value of u below which the weight is nearly 1/γ."""
+        """γ, the probability u that one run reaches the threshold below which the weight 1/(γ + (1-γ)u) is nearly its
+        largest value, 1/γ. γ is the probability that the search ends after a failed run. The weight is how much
+        likelier an output that reaches the threshold is in the selection's release than in a single run.
+        """
         return self.gamma
 
     @property
@@ -275,7 +308,10 @@ class ThresholdStop(RunLaw):
         return self.gamma
 
     def log_weight(self, u: Floats) -> Floats:
-        """-ln(γ + (1-γ)u), the logarithm of the weight of an output that reaches the threshold."""
+        """-ln(γ + (1-γ)u), for each u in [0, 1]: the logarithm of the weight of an output that reaches the threshold. u
+        is the probability that one run reaches it, and γ the probability that the search ends after a failed run. The
+        weight is how much likelier the output is in the selection's release than in a single run.
+        """
         return np.asarray(-np.log(self.gamma + (1.0 - self.gamma) * u))
 
     def best_share(self, delta: float) -> float:
@@ -293,5 +329,9 @@ class ThresholdStop(RunLaw):
 
 
 def _scaled(eta: float, log: float) -> float:
-    """(1 - e^(-η log))/η, and its limit for η = 0."""
+    """(1 - e^(-ηt))/η for a number t, or its limit t for η = 0.
+
+    Args:
+        eta: η. log: t, the logarithm of a number.
+    """
     return log if eta == 0.0 else -math.expm1(-eta * log) / eta

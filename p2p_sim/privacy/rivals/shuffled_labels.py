@@ -97,9 +97,13 @@ class ShuffledResponse(Accountant):
 
 @lru_cache(maxsize=8)
 def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
-    """Pr[X = k] (M, N) of the number X of noisy ones among the n-1 others, for M numbers m of others with label 1.
+    """Probabilities Pr[X = k], where X is how many of the other n-1 users of a cluster have the noisy label 1. The
+    table (M, N) has a row for each of M numbers m of others whose true label is 1. A row's first column is not always k
+    = 0: it is the smallest k that is kept for this m (k is left out where its tail has probability below e^-60, if n is
+    above 64). Short rows are padded with 0.
 
-    Each row starts at its own first k and is padded with 0.
+    Args:
+        n: users of the cluster. flip_prob: α. others_with_one: the M values of m.
     """
     tail = -math.inf if n <= SUMMED_IN_FULL else _LOG_TAIL
     laws = [OtherUsers(n, n - 1 - m, m, flip_prob).noisy_ones(tail).probabilities for m in others_with_one]

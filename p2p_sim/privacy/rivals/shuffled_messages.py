@@ -116,13 +116,15 @@ class ShuffledMessages(Accountant):
         return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
 
     def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε), in which other users' messages hide the target's: the privacy blanket.
+        """Upper bound of δ(ε), in which other users' messages hide the target's: the privacy blanket. The blanket is
+        all messages that are drawn from the part that the message laws of all labels share. The messages of users
+        beyond 1,000,000 count as known to the learner.
 
-        The blanket is all messages that are drawn from the part that the laws of all labels share. The messages of
-        users beyond 1,000,000 count as known to the learner.
-
-        values, blocks: how finely the bound tells apart numbers of users whose messages the learner got, and numbers
-            of blanket messages; coarser is quicker, and the bound no smaller. Unused if the learner got all messages.
+        Args:
+            epsilon: ε. values: largest number of values, near the mean, into which the law of how many users'
+            messages the learner got is cut; ignored if she got all messages. blocks: the fewest and the most groups
+            into which the number of blanket messages is cut; ignored likewise. Fewer values or groups are quicker
+            and give a bound that is no sharper.
         """
         walk = self._blanket(epsilon)
         if self._complete:
@@ -136,7 +138,11 @@ class ShuffledMessages(Accountant):
         return self.sampling_rate is None and self.submissions is None
 
     def _blanket(self, epsilon: float) -> Blanket:
-        """The privacy blanket at ε of the worst randomizer with this ε₀ and β, the total variation, both rounded up."""
+        """The bound of δ at one ε, ready to be computed, for the worst of all randomizers with this ε₀ and this total
+        variation β between two labels (both rounded up). It is a `Blanket`: n, the probability that another user's
+        message belongs to the blanket (is drawn from the part that all labels' laws share), and how much each kind of
+        blanket message is worth as evidence about the target's label.
+        """
         local = self.local_epsilon * _UP
         grown, growth = math.expm1(local), math.expm1(epsilon)
         variation = min(self.total_variation * _UP, grown / (grown + 2.0))

@@ -66,7 +66,9 @@ class UnbiasedLaw:
 
 
 def two_output_law(values: Floats, epsilon: float) -> OutputLaw:
-    """The unbiased ε-private law with two outputs, whose probabilities are linear in the label value.
+    """The unbiased ε-private randomizer with two output values: the two values, one below and one above all labels, and
+    the probability (k, 2) of each output (column) given each label (row). The probabilities are linear in the label
+    value, and the mean of the output is the label value.
 
     >>> outputs, law = two_output_law(np.array([0.0, 1.0]), math.log(3.0))
     >>> outputs.round(9).tolist(), law.round(9).tolist()
@@ -110,7 +112,15 @@ def best_unbiased(values: Floats, prior: Floats, epsilon: float) -> UnbiasedLaw:
 
 
 def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
-    """The solution of the linear programme on a grid of outputs, which is refined around the outputs in use."""
+    """The unbiased ε-private randomizer with the smallest expected squared error, as a linear programme finds it:
+    output values (m,) and their probabilities (k, m) given each label. The programme chooses probabilities on a fixed
+    grid of output values. It is solved up to 8 times; each time the new grid has the outputs that have probability
+    above 1e-8 for some label, two more values around each, and the two outputs of `two_output_law`. Constraints hold
+    only to the solver's precision.
+
+    Args:
+        values: (k,) label values, from 0 to 1. prior: (k,) their probabilities. epsilon: ε.
+    """
     # a first grid: near outputs, far ones, the labels themselves, and the two outputs with which a law always exists
     k, beyond = len(values), 1.0 / math.expm1(epsilon)
     near, far = (np.linspace(-s * beyond, 1.0 + s * beyond, 4 * k + 9) for s in (2.0, 4.0 + 2.0 * k))
@@ -172,10 +182,17 @@ def _merged(solution: OutputLaw) -> OutputLaw:
 
 
 def _repaired(values: Floats, solution: OutputLaw, epsilon: float) -> OutputLaw:
-    """A law near the solver's that is unbiased and ε-private to rounding, as the module's docstring describes.
+    """A randomizer near the solver's that is unbiased and ε-private to the rounding of a float, although the solver
+    meets its constraints only to about 1e-9. The solver's table is mixed with a share η of two further outputs, one
+    below and one above all labels, whose probabilities supply what the sums and the means of its rows lack. η is the
+    smallest power of ten from 1e-9 to 1e-2 that is enough.
+
+    Args:
+        values: (k,) label values. solution: the solver's output values (m,) and probabilities (k, m) given each
+        label. epsilon: ε.
 
     Raises:
-        ValueError: no share η up to 1/100 is enough.
+        ValueError: when no such η is enough.
     """
     pair = two_output_law(values, min(1.0, epsilon / 2.0)).outputs
     outputs, law = solution

@@ -9,10 +9,9 @@ from scipy.stats import binom
 
 from p2p_sim.privacy import LabelExchange
 from p2p_sim.privacy.binomial_windows import NARROW, SubmissionCounts
-from p2p_sim.privacy.exchange.cover_plan import CoverBlock, CoverPlan
 from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator
 from p2p_sim.privacy.exchange.direct_sum import DirectViews, OtherUsers, spacing
-from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
+from p2p_sim.privacy.exchange.one_cluster import ClusterExchange, CoverBlock, CoverPlan
 from p2p_sim.privacy.randomized_response import Coefficients, root
 
 
