@@ -47,7 +47,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     stated = {key: sign for key in ("decimal", "thousands") if isinstance(sign := keys.get(key), str)}
     proposed = look_at(path, label, stated)
     if "features" not in keys and proposed.lost:
-        warnings.warn(f"table: {proposed.loss(label)}; features=[...] states which are used", UserWarning, stacklevel=2)
+        warnings.warn(f"table: {proposed.loss(label)}; write features=[...] to choose others", UserWarning, stacklevel=2)
     chosen = proposed.keys | keys
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items()}
     try:

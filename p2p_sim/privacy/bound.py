@@ -147,7 +147,7 @@ def common_observer(observers: Iterable[str]) -> str:
     for observer in named[1:]:
         shared = tuple(name for name in shared if name in SEES_AT_MOST.get(observer, (observer,)))
     if not shared:
-        raise ValueError(f"observer = {', '.join(named)}: none of them sees no more than the others; give one observer")
+        raise ValueError(f"observer = {', '.join(named)}: nobody among them sees only what all others see too; give one observer")
     return shared[0]
 
 

@@ -149,7 +149,7 @@ class Composition(Accountant):
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(
-                f"delta = {delta}: must be at least {self.least_delta:.2g} for this composition; rounding hides less"
+                f"delta = {delta}: must be at least {self.least_delta:.2g} for this composition; rounding hides smaller ones"
             )
         # ε at a δ that is smaller by the rounding of the masses and of the convolutions
         reduced = delta * (1.0 - _RELATIVE) - self._rounding
@@ -282,5 +282,5 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
     drawn_with = tuple(each.drawn_with if isinstance(each, RunRelease) else "" for each in times)
     bound = Composition(models, tuple(times.values()), drawn_with).epsilon(delta)
     if math.isinf(bound.epsilon_upper):
-        raise ValueError(f"delta = {delta}: no ε holds; what the releases give away for certain adds up to more")
+        raise ValueError(f"delta = {delta}: no ε holds: the releases reveal labels with a larger probability")
     return bound

@@ -149,7 +149,7 @@ def check(scenario: Scenario, replicate: int, directory: Path) -> None:
         InputError: the engine sends no messages, there is no such replicate, or the directory cannot be written.
     """
     if scenario.engine == "vectorised":
-        raise InputError("engine = 'vectorised': sends no messages; what happened needs engine = 'events'")
+        raise InputError("engine = 'vectorised': sends no messages that could be recorded; set engine = 'events'")
     if replicate < 0:
         raise InputError(f"--replicate {replicate}: must be at least 0")
     existing = next(path for path in (directory, *directory.parents) if path.exists())

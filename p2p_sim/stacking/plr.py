@@ -107,7 +107,8 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
     def predict(self, X: ArrayLike) -> NDArray[np.generic]:
         """The predicted class (n,) of each of the rows X (n, d)."""
-        return np.asarray(self.classes_[(self.decision_function(X) > 0.0).astype(int)])
+        scores = self.decision_function(X)
+        return np.asarray(self.classes_[(scores > 0.0).astype(int)])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
         """The probabilities (n, 2) of the two classes for the rows X (n, d), which noise leaves uncalibrated."""

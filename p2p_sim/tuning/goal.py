@@ -128,7 +128,7 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
     if look == "public" and scenario.population.own:
         raise InputError(
             f"--look public: population.kind = {scenario.population.kind!r} is your own data, with private labels; "
-            "search on a synthetic or public data set, or name the unpaid look: --look oracle"
+            "search on a synthetic or public data set, or look without paying for it in ε: --look oracle"
         )
     if look == "released" and (further := [key for key in keys if not key.startswith("learner.")]):
         raise InputError(
