@@ -1,1 +1,1 @@
-"""What is found out with p2p-sim: a module for each question, run as `python -m analysis.<question>`."""
+"""What is found out with p2p-sim. Each question has its own module, which is run as `python -m analysis.<question>`."""

@@ -25,9 +25,9 @@ SHUFFLER, RESPONSE, ARCSINE = "trusted shuffler", "randomised response", "g(p) =
 PEERS: dict[str, Mapping[int, float]] = {
     EXCHANGE: {1: 1.0}, THREE: {3: 1.0}, FIVE: {5: 1.0}, MIXED: {1: 0.5, 5: 0.5},
 }  # fmt: skip
-"""How many peers a user asks, by name of the protocol: the probability of each number."""
+"""How many peers a user asks in each protocol, by name: the probability of each number."""
 SETTINGS = ((50, 0.1), (200, 0.05), (200, 0.1), (200, 0.2))
-"""Cluster size and flip probability of each row of the table, for each protocol."""
+"""Cluster size and flip probability: each pair gives a row of the table for each protocol."""
 SIZE, FLIPS = 200, tuple(np.geomspace(0.03, 0.42, 14).round(4).tolist())
 """Cluster size and flip probabilities of the figure."""
 SMALLEST = 1e-6
@@ -38,8 +38,8 @@ SMALLEST = 1e-6
 class ArcsineKernel(SmoothKernel):
     """The kernel g(p) = sin²(πp/2): the probability of submitting a one if the share p of the noisy labels are ones.
 
-    Here g'/√(g(1-g)) = π for all p, so that no share of ones costs a user more privacy than another. No number of peers
-    has this g, but mixtures of asking 1, 3, 5, … peers come near.
+    Here g'/√(g(1-g)) = π for all p, so that every share of ones costs users the same privacy. No number of peers has
+    this g, but mixtures of asking 1, 3, 5, … peers come near.
     """
 
     requests = 10**6  # a submission depends on all labels, so that bounds for few requests must not apply
@@ -50,24 +50,30 @@ class ArcsineKernel(SmoothKernel):
         return Shares(np.sin(angle) ** 2, np.cos(angle) ** 2)
 
     def slope(self, p: float) -> float:
-        """The derivative g'(p)."""
+        """The derivative g'(p) at a share p of ones among the noisy labels; it only guides searches, and no certified
+        figure uses it.
+        """
         return 0.5 * math.pi * math.sin(math.pi * p)
 
 
 def missed_by_all(size: int, flip_prob: float) -> float:
-    """Probability that the majority of all noisy labels of a cluster is not that of its true labels.
+    """Probability that the majority of all noisy labels of a cluster is not the majority of its true labels.
 
-    A shuffler submits all noisy labels. 60% of the users have one true label; a tie counts one half. size: users of the
-    cluster. flip_prob: that of each label.
+    60% of the users have one true label, and a shuffler submits all noisy labels; a tie counts one half. size: number
+    of users in the cluster. flip_prob: probability that a label is flipped.
     """
     counts = np.arange(size + 1)
     return float(noisy_ones(size, flip_prob, SHARE) @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
 
 
 def figures(task: tuple[str, int, float]) -> dict[str, Any]:
-    """A row of the study's table: a protocol's ε at the learner at δ = 1e-5, and how often the majority is missed.
+    """A row of the study's table: a protocol's ε at the learner at δ = 1e-5, and the probability that the majority of
+    the submissions is not the label that 60% of the cluster's users hold.
 
-    task: the protocol's name, the cluster size, and the probability α of a flip.
+    Args:
+        task: the protocol's name, the cluster size, and the probability α of a flip. The name is "label exchange (ask
+        1)", "ask 3", "ask 5", "half ask 1, half ask 5", "trusted shuffler", "randomised response" or, for an ideal
+        kernel, "g(p) = sin²(πp/2)".
     """
     way, size, flip_prob = task
     if way == RESPONSE:
@@ -92,9 +98,12 @@ def figures(task: tuple[str, int, float]) -> dict[str, Any]:
 
 
 def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """How much accuracy asking several peers gains over asking one, a row for each α and number of peers.
+    """How much accuracy it gains to ask several peers instead of one: a row for each probability α of a flip and each
+    number of peers above one. A row has both mean accuracies, both ε, and the mean gain with its 95% interval.
 
-    rows: of the sweep, one for each α, number of peers and replicate; differences are taken within replicates.
+    Args:
+        rows: of the sweep, one for each α, number of peers and replicate, with the columns mechanism.flip_prob,
+        mechanism.peers, replicate, accuracy and epsilon_upper. Differences are taken within replicates.
     """
     lines = []
     for flip_prob, part in rows.groupby("mechanism.flip_prob"):
@@ -117,7 +126,7 @@ def main(frame: Frame) -> list[Path]:
     ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
     flips = FLIPS[::5] if frame.small else FLIPS
     drawn = frame.each(figures, [(way, SIZE, flip_prob) for way in ways for flip_prob in flips])
-    # in each panel a curve of each protocol: the error against a column of ε, without errors below 1e-6
+    # each panel has a curve for each protocol: the error against a column of ε, without errors below 1e-6
     axes = (
         ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
         ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),

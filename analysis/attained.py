@@ -1,8 +1,8 @@
-"""A lower end of ε for one target on an overlay, which one data set and one event of the learner's view attain.
+"""A lower end of ε for one target on an overlay; one data set and one event of the learner's view attain it.
 
-In the data set all users but the target hold label 0. The target's fetchers are the users who may fetch from her. The
-event is about the number k of ones that they submit: {k >= s} or {k <= s}. Let A be its probability if the target's
-noisy bit is 0, and B if the bit is 1. The rest of the view is left out, which is post-processing. So
+In the data set all users except the target hold label 0. The target's fetchers are the users who may fetch from her.
+The event is about the number k of ones that they submit: {k >= s} or {k <= s}. Let A be its probability if the target's
+noisy bit is 0, and B if the bit is 1. To leave out the rest of the view is post-processing. So
 
     δ(ε) >= keep · B - lose · A        or        δ(ε) >= keep · A - lose · B,
 
@@ -20,12 +20,13 @@ convolution, so that E F0 is computed, and only the mean of the small difference
 - V+ is cut at a value from a pilot sample, which only lowers it. Its mean has the empirical Bernstein bound of Maurer
   and Pontil (2009, Theorem 4).
 - V- >= 0 is at most M. So E V-² <= M u with u = E V-, and Pr[mean <= u - t] <= exp(-N t²/(2Mu)), since
-  e^(-x) <= 1 - x + x²/2 for x >= 0. M: -F <= (lose - keep) A(b), for B(b) >= A(b) as w_i >= 0. A sum of m independent
-  bits with mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956, Theorem 4), and p <= hy/m as
-  n_j is rounded up. So g A(b) is at most the largest exp(ψ - τ y) Pr[Bin(m, hy/m) >= s] over y, with 1 for the
-  probability where s < hy + 1. For {k <= s} count the m-k others; A and B change places, and n_j is rounded down.
-The seed is fixed. Event, tilt and cut are chosen before the sample is drawn. Each ε that is tried has its share of
-`ERROR`.
+  e^(-x) <= 1 - x + x²/2 for x >= 0.
+- M follows from -F <= (lose - keep) A(b), which holds since B(b) >= A(b) as w_i >= 0. A sum of m independent bits with
+  mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956, Theorem 4), and p <= hy/m as n_j is
+  rounded up. So g A(b) is at most the largest exp(ψ - τ y) Pr[Bin(m, hy/m) >= s] over y, with 1 for the probability
+  where s < hy + 1. For {k <= s} the m-k zeros are counted instead; A and B change places, and n_j is rounded down.
+The seed is fixed. The event, the tilt and the cut are chosen before the sample is drawn. Each ε that is tried has an
+equal share of the error probability `ERROR`.
 """
 
 import math
@@ -39,14 +40,15 @@ import scipy
 from p2p_sim.privacy import Floats, cross, hockey_stick_coefficients, local_epsilon
 
 ERROR = 1e-9
-"""Probability that a lower end is too high."""
+"""Probability that the lower end of ε is too high."""
 _TRIED = (1.1, 1.06, 1.03, 1.01, 1.0, 0.99, 0.98, 0.97, 0.96, 0.94, 0.92, 0.89, 0.85, 0.8, 0.7, 0.5)
 """The values of ε that are tried on the sample, as shares of the reference's ε."""
 _PLANNED, _FEW = (0.98, 1.03, 1.08), 128
-"""Shares of the reference's ε for which event and tilt are chosen; only the first for more fetchers than `_FEW`."""
+"""Shares of the reference's ε for which event and tilt are chosen; with more than `_FEW` fetchers only the first is
+used."""
 _UNITS, _ROUNDING, _PILOT, _DRAWS, _WORK, _TOGETHER = 64, 1e-10, 1_000, (2**12, 2**16), 2.0e9, 2**12
-"""Units h in the largest Σ_i W_ij; relative charge for rounding; draws of the pilot sample; fewest and most draws of
-the sample; additions for the sample, roughly; draws in memory at a time."""
+"""Number of units h in the largest Σ_i W_ij; relative charge for rounding; draws of the pilot sample; smallest and
+largest number of draws of the sample; about how many additions the sample may take; draws in memory at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +56,8 @@ class Fetchers:
     """The m users who may fetch from a target, with their fetch probabilities.
 
     Attributes:
-        weights: W, (m, s), of fetching from each of s other users. own: w, (m,), of fetching from the target, above 0.
-        flip_prob: α in (0, 1/2].
+        weights: W, (m, s), each fetcher's probability of fetching from each of s other users. own: w, (m,), each
+        fetcher's probability of fetching from the target, above 0. flip_prob: α in (0, 1/2].
     """
 
     weights: Floats
@@ -82,8 +84,8 @@ def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
 class _Events:
     """The events "at least s ones", or "at least s zeros", among the submissions of fetchers who are all alike.
 
-    Each fetcher submits a one with probability p(y), or p(y) plus the mean of w_i if the target's noisy bit is 1, so
-    that the counts are binomial. upper: whether ones are counted, else zeros.
+    Each fetcher submits a one with probability p(y), or with p(y) plus the mean of w_i if the target's noisy bit is 1,
+    so that the counts are binomial. upper: whether ones are counted, else zeros.
     """
 
     def __init__(self, fetchers: Fetchers, upper: bool) -> None:
@@ -126,7 +128,10 @@ class _Events:
         return [np.cumsum((self.law[likely] @ pmf)[::-1])[::-1] for pmf in pmfs]
 
     def coefficients(self, epsilon: float) -> tuple[float, float]:
-        """The coefficients 1-α-αe^ε, rounded down, and e^ε(1-α)-α, rounded up, of probabilities in δ(ε)."""
+        """The factors 1-α-αe^ε and e^ε(1-α)-α of the lower bound of δ(ε) that an event gives: the first factor times
+        the event's probability under the target's noisy bit that makes it likelier, minus the second times that under
+        the other bit. The first is rounded down and the second up, so that rounding only lowers the bound.
+        """
         keep, lose, relative_error = hockey_stick_coefficients(self.fetchers.flip_prob, epsilon)
         return keep * (1.0 - relative_error), lose * (1.0 + 2.0**-48)
 
@@ -139,7 +144,9 @@ class _Events:
         return keep * self.tails[0] - lose * self.tails[1]
 
     def epsilon(self, delta: float) -> float:
-        """The largest ε at which some event attains more than δ."""
+        """The largest ε at which, for some s, the event "at least s submissions are counted" attains more than δ. It is
+        computed as if all fetchers were alike, and to a precision of 1e-5.
+        """
         return cross(lambda epsilon: bool(self.deltas(epsilon).max() > delta), self.fetchers.flip_prob, precision=1e-5)[
             0
         ]
@@ -147,10 +154,11 @@ class _Events:
 
 @dataclass(frozen=True, eq=False)
 class _Sample:
-    """Samples of the other users' noisy bits, by which the δ of one event is certified.
+    """Samples of the other users' noisy bits, from which a lower bound of one event's δ is certified.
 
     Attributes:
-        events: the event's kind. event: its s. error: probability that a certified δ is too large.
+        events: whether the event counts ones or zeros. event: the event's number s. error: probability that a certified
+        δ is too large.
     """
 
     events: _Events
@@ -160,10 +168,11 @@ class _Sample:
     @cached_property
     def tilt(self) -> tuple[float, float, float]:
         """How the sampled noisy bits of other users are tilted so that the rare event is seen more often: τ, ψ and a
-        bound. The odds of user j's bit are multiplied by e^(τ n_j), where n_j is the sum of the fetchers' probabilities
-        of fetching her label, in whole units. A draw then counts with the weight exp(ψ - τ y), y = Σ n_j b_j for the
-        bits b_j, so that means stay right. The bound is an upper bound of this weight times the smaller one of the
-        event's two probabilities; τ is the value at which it is smallest.
+        bound. The odds of user j's noisy bit b_j are multiplied by e^(τ n_j), where n_j is the sum of the fetchers'
+        probabilities of fetching her label, rounded to an integer number of small units (1/64 of the largest such sum).
+        A draw then counts with the weight exp(ψ - τ y), where y = Σ n_j b_j, and ψ is the number for which means stay
+        right. The bound is on this weight times the event's probability under the target's noisy bit that makes it less
+        likely, over all y; τ is the value for which the bound is smallest.
         """
         events, fetchers, users = self.events, self.events.fetchers, len(self.events.fetchers.own)
         p = events.y * events.unit / users
@@ -182,10 +191,11 @@ class _Sample:
         return tilt, psi(tilt), math.exp(min(700.0, largest(tilt)))
 
     def draw(self, count: int, rng: np.random.Generator) -> list[Floats]:
-        """Draws of the noisy bits b_j of all users but the target, from the tilted law: three arrays (count,). The
-        first is y = Σ n_j b_j, where n_j is the sum of the fetchers' probabilities of fetching user j's label, in whole
-        units. The others are the probability of the event given these bits, for the value of the target's noisy bit
-        that makes it likelier and for the other value.
+        """Draws of the noisy bits b_j of all users but the target, with the odds of b_j multiplied by e^(τ n_j) so that
+        the rare event is seen more often. n_j is the sum of the fetchers' probabilities of fetching user j's label, as
+        an integer number of small units; τ is chosen beforehand. Returns three arrays (count,): y = Σ n_j b_j, then the
+        probability of the event given the bits, for the value of the target's noisy bit that makes it likelier, then
+        for the other value.
 
         Args:
             count: number of draws. rng: draws them.
@@ -200,9 +210,9 @@ class _Sample:
         return [np.concatenate(parts) for parts in zip(*draws, strict=True)]
 
     def epsilon(self, guess: float, delta: float) -> float:
-        """The largest tried ε at which more than δ is certified, or 0 if there is none.
+        """The largest ε tried at which more than δ is certified, or 0 if there is none.
 
-        guess: the ε that the event has if all fetchers are alike; shares of it are tried.
+        guess: the ε that the event attains if all fetchers are alike. The values tried are 1.1 to 0.5 times this one.
         """
         (users, others), rng = self.events.fetchers.weights.shape, np.random.default_rng(20)
         count = int(np.clip(_WORK / (users * (self.event + others / 8.0 + 8.0)), *_DRAWS))
@@ -211,12 +221,13 @@ class _Sample:
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
         """A lower bound of the δ(ε) that the event attains, from weighted means over sampled bits of the other users;
-        it is too large with a small probability only. Large values count as a cut, since a confidence bound needs
-        bounded values; this can only lower the result.
+        it is too large with a small probability only. Sampled values above a limit, the cut, are replaced by the cut,
+        since a confidence bound needs bounded values; this can only lower the result.
 
         Args:
-            epsilon: ε. pilot: a small sample, by which the cut is chosen. sample: another sample, by which the mean
-            is estimated; both are as `draw` returns them.
+            epsilon: ε. pilot: a small sample, by which the cut is chosen. sample: another sample, by which the mean is
+            estimated. Each sample consists of three arrays: for each draw the weighted count y of ones among the drawn
+            bits, and the event's probability under the target's noisy bit that makes it likelier and under the other.
         """
         events, (tilt, psi, most) = self.events, self.tilt
         keep, lose = events.coefficients(epsilon)
@@ -239,9 +250,13 @@ class _Sample:
 
 
 def mean_at_least(values: Floats, cut: float, most: float, error: float) -> float:
-    """A lower bound of the mean of independent values of at least -most; wrong with probability at most `error`.
+    """A lower bound of the mean of a distribution, from independent draws `values` of it; wrong with probability at
+    most `error`. Its positive part is bounded below by the empirical Bernstein bound, its negative part by a bound for
+    values that are never below -most.
 
-    cut: above 0; larger values count as this.
+    Args:
+        values: (N,), the draws. cut: above 0; larger values are replaced by it, which only lowers the result. most: no
+        value can be below -most. error: the probability of error allowed.
     """
     count, confidence = len(values), math.log(4.0 / error)
     above, below = np.clip(values, 0.0, cut), np.maximum(-values, 0.0)
@@ -252,7 +267,11 @@ def mean_at_least(values: Floats, cut: float, most: float, error: float) -> floa
 
 
 def at_least(chances: Floats, successes: int) -> Floats:
-    """The probability of at least so many successes among independent trials with chances (N, m), for each row."""
+    """The probability of at least `successes` successes among m independent trials, for each row of their
+    probabilities.
+
+    chances: (N, m), the success probabilities of the m trials in each row; the result is (N,).
+    """
     law = np.zeros((successes + 1, len(chances)))
     law[successes] = 1.0
     for trial, chance in enumerate(chances.T):

@@ -1,8 +1,8 @@
 """The papers' (ε, δ) bounds, checked numerically and drawn: `python -m analysis.bounds`, half a CPU minute.
 
-claims.csv has a row for each numbered claim of the four papers: whether the claim holds in every case that is tried,
-how tight and how loose it is, and what is true where it fails. bounds.csv and bounds.png have the learner's ε against
-the cluster size: as a paper prints it, and exact.
+claims.csv has a row for each numbered claim of the four papers: whether the claim holds in every case tried, how tight
+and how loose it is, and what is true where it fails. bounds.csv and bounds.png have the learner's ε against the cluster
+size, both as a paper prints it and exact.
 """
 
 from dataclasses import asdict
@@ -19,7 +19,13 @@ CLAIM_COLUMNS = ["paper", "name", "statement", "holds", "cases", "tightest", "lo
 
 
 def main(frame: Frame) -> list[Path]:
-    """Evaluates every numbered claim of the papers, and draws ε against the cluster size; returns the files."""
+    """Checks numerically every claim (theorem, lemma, corollary or formula with a number) of the four papers on the
+    exchange of labels, and draws the learner's ε, as printed and exact, against the cluster size. Returns the files of
+    two tables and a figure.
+
+    Args:
+        frame: where the study runs and writes.
+    """
     claims, rows = pd.DataFrame([asdict(claim.check()) for claim in all_claims()]), bounds_table()
     return [
         frame.table("claims.csv", claims[CLAIM_COLUMNS]),

@@ -1,7 +1,7 @@
-"""Certificates of the learner's ε that README and guides print, for clusters of at most 4,096 users: `make published`.
+"""Certificates of the learner's ε that README and guides print, for clusters of at most 4,096 users.
 
-Run as `python -m analysis.certificates`; one or two CPU minutes. Each certificate is a file whose claim
-`verify_certificate.py` proves. `figures` lists what is certified.
+Run as `python -m analysis.certificates` or by `make published`; one or two CPU minutes. Each certificate is a file, and
+`verify_certificate.py` proves its claim. `figures` lists what is certified.
 """
 
 import json
@@ -26,12 +26,12 @@ from p2p_sim.sweeps import load_sweep
 NUMBER = re.compile(r"[0-9.]+")
 NAME, LARGEST = "certificates", 4096
 EXAMPLES = ((40, 0.1, 0.5, 1, 1e-5), (200, 0.1, 0.5, 1, 1e-6), (200, 0.1, 0.5, 5, 1e-6))
-"""n, α, θ, number of rounds and δ of examples that the texts print and no table has."""
+"""n, α, θ, number of rounds and δ of examples that the texts print but no table contains."""
 TABLES = {"brackets": "epsilon_upper", "complete": "epsilon_exact", "paper": "epsilon_exact"}
-"""Tables that `analysis.privacy_tables` writes, each with its column of the learner's ε."""
+"""Tables that `analysis.privacy_tables` writes, each with the name of its column of the learner's ε."""
 FILES = ("quickstart.toml",)
 PLANS = ("heterogeneity.toml", "users.toml")
-"""Shipped scenarios and sweeps for which ε is published: that of their worst cluster, which is the smallest."""
+"""Shipped scenarios and sweeps with a published ε, which is the ε of their worst cluster, the smallest one."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class CertifiedFigure:
     """One published ε of an exchange.
 
     Attributes:
-        exchange: of which the learner's ε is published. delta: δ of the statement. where: table or text that prints ε.
-        target: the ε to be certified; None: the smallest that can be.
+        exchange: the exchange whose ε at the learner is published. delta: δ at which ε is stated. where: the table or
+        text that prints ε. target: the ε to be certified; None: the smallest that can be certified.
     """
 
     exchange: LabelExchange
@@ -54,7 +54,12 @@ class CertifiedFigure:
 
 
 def main(frame: Frame) -> list[Path]:
-    """Writes a certificate for each ε of `figures`, and a table of what each certifies; returns the table's file."""
+    """Writes a certificate, a file that a separate program can verify, for each published ε of the label exchange in a
+    cluster of at most 4,096 users. Writes also a table of what each certificate claims, and returns the table's file.
+
+    Args:
+        frame: where the study runs and writes; a reduced study certifies only examples and small clusters.
+    """
     wanted = {_name(figure): figure for figure in figures(frame.small)}
     lines = []
     for (name, figure), text in zip(
@@ -67,7 +72,11 @@ def main(frame: Frame) -> list[Path]:
 
 
 def figures(small: bool = False) -> Iterator[CertifiedFigure]:
-    """Every published ε that is to be certified; small: only examples, and tables' clusters of at most 100 users."""
+    """Yields every published ε that is to be certified.
+
+    Args:
+        small: whether to yield only examples and the ε of tables for clusters of at most 100 users.
+    """
     for n, alpha, theta, rounds, delta in EXAMPLES:
         yield CertifiedFigure(LabelExchange(n, alpha, theta, rounds), delta, "examples")
     for name in TABLES:
@@ -98,8 +107,8 @@ def _internet_scale() -> Iterator[CertifiedFigure]:
 
 
 def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
-    """The published ε of a shipped scenario, or of one point of a sweep, as something to be certified: the label
-    exchange in the smallest cluster of all replicates with the scenario's α, θ and δ, and the table that prints its ε.
+    """The published ε of a shipped scenario, or of one point of a sweep, as something to be certified. It is that of
+    the label exchange with the scenario's α, θ and δ in the smallest cluster of all replicates.
 
     Args:
         name: of the scenario or sweep. scenario: a label exchange with a given α.

@@ -1,4 +1,4 @@
-"""How far the flip probability of docs/theorem.md, a closed form, lies above the smallest that suffices.
+"""How far the flip probability that the closed form of docs/theorem.md gives lies above the smallest that suffices.
 
 Run as `python -m analysis.closed_form` or by `make published`; some CPU minutes.
 """
@@ -20,9 +20,9 @@ SMALLEST, RATES, EPSILONS = 30, (0.01, 1.0), (0.01, 3.0)
 """The smallest n, and the ranges of θ and ε; all three are drawn uniformly on a logarithmic scale."""
 SMALL, LOW, HIGH, BETWEEN = "n < 100", "ε < .7 θ", "ε > 1.5 θ", "between"
 REGIMES = (LOW, HIGH, BETWEEN, SMALL)
-"""Groups of targets: small clusters, and larger ones by the ratio of ε to θ."""
+"""Groups of targets: larger clusters according to the ratio of ε to θ, and small clusters."""
 DRAWN = 5_000
-"""Random targets for each regime and δ, of which the first ones that belong to the regime are taken."""
+"""Number of random targets drawn for each regime and δ; the first ones that belong to the regime are taken."""
 
 
 @dataclass(frozen=True)
@@ -36,18 +36,21 @@ class Target:
 
     @property
     def regime(self) -> str:
-        """The group of targets to which this one belongs, by the number n of users and by ε/θ; one of `REGIMES`."""
+        """The group of targets to which this one belongs: "n < 100" for fewer than 100 users; with more users,
+        according to the ratio of ε to θ, "ε < .7 θ", "ε > 1.5 θ" or "between".
+        """
         ratio = self.epsilon / self.sampling_rate
         return SMALL if self.n < 100 else LOW if ratio < 0.7 else HIGH if ratio > 1.5 else BETWEEN
 
     @property
     def sufficient(self) -> float:
-        """The probability α* of a flip that suffices for this target by the closed form."""
+        """The probability α* of a flip that the closed form gives as sufficient for this target."""
         return sufficient_flip_prob(self.n, self.sampling_rate, self.epsilon, self.delta)
 
     @property
     def local(self) -> bool:
-        """Whether α* is at least 99.9% of the α at which randomised response has ε without any exchange."""
+        """Whether α* is at least 99.9% of the α with which randomised response alone, without any exchange, has this ε.
+        """
         return self.sufficient >= 0.999 * local_flip_prob(self.epsilon)
 
 
@@ -63,13 +66,13 @@ def main(frame: Frame, targets: int = 8, largest: int = 100_000) -> list[Path]:
 
 
 def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
-    """Yields random privacy targets (n users, θ, ε, δ) of one regime at one δ, drawn uniformly on logarithmic scales,
-    from at most 5,000 draws. With 100 users or more, only targets are yielded for which the closed form needs less
-    noise than randomised response without an exchange.
+    """Yields random privacy targets (n users, θ, ε, δ) of one regime at one δ. They are drawn uniformly on logarithmic
+    scales, in at most 5,000 draws. With 100 users or more, a target is yielded only if the closed form needs less noise
+    for it than randomised response without an exchange.
 
     Args:
-        regime: "n < 100", else by the ratio of ε to θ: "ε < .7 θ", "ε > 1.5 θ" or "between". delta: δ. largest: the
-        largest n; the smallest is 30.
+        regime: "n < 100" for small clusters; for larger ones, according to the ratio of ε to θ, "ε < .7 θ", "ε > 1.5 θ"
+        or "between". delta: δ. largest: the largest n; the smallest is 30.
     """
     rng = Streams(SEED, 0).generator(f"{regime} {delta:g}")
     for _ in range(DRAWN):

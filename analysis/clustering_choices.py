@@ -13,7 +13,14 @@ REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the sweeps over choices of the clustering paper's mechanism; returns the file of the table of points."""
+    """Compares choices that the clustering paper leaves open, by running two sweeps. One compares labels with the bias
+    of their noise removed and not removed; the other varies the value of the heterogeneity φ (how much labels vary
+    within clusters) that the paper's mechanism ClusterRR assumes. Returns the file of a table with a row for each
+    point.
+
+    Args:
+        frame: where the study runs and writes.
+    """
     tables = {Path(file).stem: frame.swept(file, REDUCED).points for file in SWEEPS}
     columns = ("population", "mechanism", EPSILON, "mechanism.heterogeneity", "epsilon_upper")
     return [frame.points(tables, columns, ("relative_accuracy", "accuracy", "nonprivate_accuracy"))]

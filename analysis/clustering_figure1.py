@@ -31,7 +31,9 @@ REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the sweep of each panel of the clustering paper's Figure 1; writes figure and table, returns the files."""
+    """Runs the sweep of each panel of the clustering paper's Figure 1; writes a figure and a table, returns their
+    files.
+    """
     tables = {name: _points(frame, name) for name in (*PANELS, "clusters")}
     panels = [
         Panel(
@@ -56,10 +58,12 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
-    """The panel of accuracy at ε = 0.5 against the number of clusters, with a curve for each data set and mechanism.
+    """The panel of accuracy relative to no privacy at ε = 0.5 against the number of clusters, with a curve for each
+    data set and mechanism. Curves have a colour for each mechanism and a marker for each data set.
 
-    table: a row for each point. others: the other panels, where a mechanism has the same colour. Each data set has its
-    marker.
+    Args:
+        table: a row for each point, with the columns population (the data set), mechanism, clusters.count and
+        relative_accuracy. others: the other panels, from which each mechanism's colour is taken.
     """
     labels = dict.fromkeys(curve.label for panel in others for curve in panel.curves)
     sets, lines = list(table["population"].unique()), []
@@ -71,7 +75,13 @@ def _cluster_panel(table: pd.DataFrame, others: Sequence[Panel]) -> Panel:
 
 
 def _points(frame: Frame, name: str) -> pd.DataFrame:
-    """The points of the sweep of one panel; a test uses digits, with the panel's classes."""
+    """The points of the sweep of one panel: a row for each point, with the mechanism, its target ε and the mean
+    accuracy with its 95% interval. A reduced study uses the data set of digits, with the panel's classes.
+
+    Args:
+        frame: runs the sweep. name: of the panel: "mnist", "fashion-mnist", "cifar-10", "even-odd", "one-against-rest",
+        or "clusters" for the panel against the number of clusters.
+    """
     task = name if name in ("even-odd", "one-against-rest") else "classes"
     return frame.swept(f"{NAME}/{name}.toml", [*REDUCED, f'population.task="{task}"']).points
 

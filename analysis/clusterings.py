@@ -24,7 +24,7 @@ from p2p_sim.scenario import Scenario
 
 NAME, REPLICATES = "clusterings", 10
 USERS, LEAST = 5_000, 36
-"""Users of each data set (digits: all that are not held out), and the smallest cluster allowed (min_size)."""
+"""Number of users of each data set (digits: all that are not held out), and the smallest cluster allowed (min_size)."""
 COUNTS = (5, 10, 20, 40)
 """Numbers of clusters that are asked for."""
 MANY = (10_000, 100_000)
@@ -46,21 +46,23 @@ COUNTED: dict[str, dict[str, Any]] = {
     "agglomerative": {"kind": "agglomerative"},
     "balanced": {"kind": "balanced"},
 }
-"""Clusterings that are asked for a number of clusters, by name, and their tables in a scenario."""
+"""Clusterings that are asked for a number of clusters: their names, with their tables in a scenario."""
 DENSE, GIVEN = "HDBSCAN", "given"
-"""Clusterings that choose the number of clusters themselves, or are part of the synthetic law."""
+"""The clustering that chooses the number of clusters itself, and the one that is part of the synthetic law."""
 MEASURES = (
     "num_clusters", "min_cluster_size", "moved", "heterogeneity", "epsilon_upper", "target_flip_prob",
     "accuracy_at_target",
 )  # fmt: skip
 Task = tuple[str, str, int, int]
-"""Data set, clustering, number of clusters asked for (0: none), replicate."""
+"""Data set, clustering, number of clusters asked for (0: none), and replicate."""
 
 
 def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
-    """Runs the exchange under each clustering of each data set; returns a figure and two tables.
+    """Runs the exchange under each clustering of each data set; returns the files of a figure and two tables. One table
+    has means with 95% intervals, the other the seconds and memory that each clustering takes.
 
-    The tables have means with 95% intervals, and the seconds and memory that each clustering takes.
+    Args:
+        frame: where the study runs and writes. replicates: of each point.
     """
     counts = (5, 20) if frame.small else COUNTS
     tasks: list[Task] = []
@@ -80,7 +82,14 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
 
 
 def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
-    """The row of one task: what is measured of one clustering of a data set in one replicate."""
+    """One clustering of a data set in one replicate, as a row: the sizes of clusters, how much labels vary within them
+    (the heterogeneity), the share of users moved out of too small clusters, ε and accuracy of the label exchange at α =
+    0.1, and the α and accuracy at ε = 0.2.
+
+    Args:
+        data_dir: folder of data files. task: names of the data set and the clustering, the number of clusters asked for
+        (0: none), and the replicate.
+    """
     source, label, count, replicate = task
     scenario = _scenario(source, label, count)
     fixed = run(scenario, replicate, data_dir=data_dir).row
@@ -117,9 +126,9 @@ def _scenario(source: str, label: str, count: int) -> Scenario:
 
 
 def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
-    """Share of users whose own cluster does not survive: it has fewer than the 36 users that are allowed, so that it is
-    merged into another, or HDBSCAN assigns the user to no cluster and she joins one. It is 0 for balanced clusters,
-    which are never too small.
+    """Share of users whose own cluster does not survive. It does not if it has fewer than the 36 users required, so
+    that it is merged into another, or if HDBSCAN assigns the user to no cluster, so that she joins one. The share is 0
+    for balanced clusters, which are never too small.
 
     Args:
         scenario: with the clustering. replicate: index of the users' sample. data_dir: folder of data files.
@@ -135,7 +144,14 @@ def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
 
 
 def _figure(points: pd.DataFrame, frame: Frame) -> Path:
-    """Draws a row of panels for each data set: heterogeneity, smallest cluster, ε, and accuracy at the target ε."""
+    """Draws a row of four panels for each data set, with a curve for each clustering, against the number of clusters:
+    the heterogeneity φ, the users in the smallest cluster, ε at α = 0.1, and the accuracy at ε = 0.2. Returns the
+    figure's file.
+
+    Args:
+        points: a row for each data set, clustering and number of clusters asked for, with the means of these four
+        quantities and of the number of clusters, and their 95% intervals. frame: writes the figure.
+    """
     panels_of = {  # title, and whether the scale is logarithmic
         "heterogeneity": ("heterogeneity φ", False),
         "min_cluster_size": ("users in the smallest cluster", True),
@@ -157,7 +173,7 @@ def _figure(points: pd.DataFrame, frame: Frame) -> Path:
 
 
 CLUSTERS, FEATURES, BLOBS = 100, 20, 30
-"""Clusters asked for, features of a user, and blobs of the law where cost is measured."""
+"""Where cost is measured: clusters asked for, features of a user, and blobs of the law from which users are drawn."""
 KINDS: dict[str, KMeansClusters | BalancedClusters] = {
     "k-means": KMeansClusters(count=CLUSTERS),
     "mini-batch k-means": KMeansClusters(count=CLUSTERS, minibatch=True),
@@ -166,9 +182,11 @@ KINDS: dict[str, KMeansClusters | BalancedClusters] = {
 
 
 def cost(task: tuple[str, int]) -> dict[str, Any]:
-    """The cost of one clustering of users in blobs of very unequal size: CPU seconds, and the peak of allocated memory.
+    """The cost of one clustering of users in blobs of very unequal size, as a row: CPU seconds, the peak of allocated
+    memory, and the smallest and largest cluster.
 
-    task: name of the clustering, and number of users.
+    Args:
+        task: name of the clustering, and number of users.
     """
     label, users = task
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""The comparison with every choice paid for: how each mechanism ranks if the choice of its options counts in ε.
+"""The comparison with every choice paid for: how mechanisms rank if the choice of their options counts in ε.
 
 Run as `python -m analysis.comparison_paid --data-dir DIR`; a run that was stopped goes on where it stopped.
 """
@@ -58,11 +58,12 @@ SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
         "20 answers of 30": {"queries": 30, "answers": 20},
     },
 }
-"""Settings of mechanisms with a curator to choose from; the first is that of `analysis.comparison_second`."""
+"""Settings from which mechanisms with a curator choose; the first one is that of `analysis.comparison_second`."""
 MECHANISMS = second.MECHANISMS | SEVERAL
-"""The mechanisms by name, with their tables in a scenario without ε."""
+"""The mechanisms: their names, with their tables in a scenario without ε."""
 TRUST = {**second.TRUST, "trust nobody": (*second.TRUST["trust nobody"], *SEVERAL)}
-"""Mechanisms by whom users must trust: those of `analysis.comparison_second`, and exchanges with several peers."""
+"""Mechanisms, grouped by the party that users must trust: those of `analysis.comparison_second`, and exchanges with
+several peers."""
 WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", *SEVERAL), REHEARSED)
 """What the paid choice of a mechanism is based on, if not on released labels."""
 MEAN_RUNS = 4.0
@@ -70,17 +71,23 @@ MEAN_RUNS = 4.0
 
 
 def way(mechanism: str) -> str:
-    """What the paid choice of a mechanism is based on."""
+    """On what a mechanism bases the paid choice of its settings or learner, which its ε covers: "released labels" (its
+    own noisy release), "a rehearsal on the known law" (a public synthetic distribution) or "private selection by a
+    curator".
+
+    Args:
+        mechanism: its name.
+    """
     return WAYS.get(mechanism, RELEASED)
 
 
 def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
-    """The options from which a mechanism may choose at its ε, by name, each as a scenario; the first is the default.
-    For three mechanisms with a curator (DP-SGD, LabelDP-Pro, PATE) they are settings of the mechanism itself, for all
-    others learners that can learn from its release.
+    """The options from which a mechanism may choose at its ε: their names, each with a scenario. The first is the
+    default. For three mechanisms with a curator (DP-SGD, LabelDP-Pro, PATE) the options are settings of the mechanism
+    itself, for all others learners that can learn from its release.
 
     Args:
-        base: scenario whose mechanism, and learner where learners are the options, are replaced. name: of the
+        base: scenario whose mechanism is replaced, and its learner where learners are the options. name: of the
         mechanism. epsilon: its target ε.
     """
     table = table_of(MechanismPoint(name, epsilon))
@@ -91,9 +98,13 @@ def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
 
 
 def tried(task: Task) -> list[Line]:
-    """A row for each option of a mechanism at its ε: the accuracy on true labels, which no ε counts.
+    """A row for each option (a setting of the mechanism, or a learner) of one mechanism at its ε in one replicate. The
+    row has the accuracy on true labels, which no ε counts, and the release's ε, δ and whom users must trust. If the
+    mechanism chooses by its released labels, `shown` is the accuracy estimated from these labels.
 
-    If the mechanism chooses by released labels, `shown` is the accuracy that these labels estimate.
+    Args:
+        task: the scenario as a nested mapping, the mechanism's name with its ε, the replicate, the folder of data
+        files, and the names of the options to run (None: all).
     """
     tree, point, replicate, data_dir, wanted = task
     name, every = point.mechanism, options(Scenario.from_tree(tree), *point)
@@ -114,13 +125,13 @@ def tried(task: Task) -> list[Line]:
 
 
 def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
-    """The winner of one private selection, in which a random number of runs each train a randomly drawn option of a
-    mechanism and only the run with the best noisy score is released: the index of its option, its noisy score and its
-    accuracy, with the number of runs and the ε of the whole selection.
+    """The winner of one private selection. In it a random number of runs each train a randomly drawn option of a
+    mechanism, and only the run with the best noisy score is released. Returns the index of its option, its noisy score
+    and its accuracy, with the number of runs and the ε of the whole selection.
 
     Args:
-        task: the plan of the selection (options, noise and law of the number of runs), the replicate, which decides
-        on users and noise, and the folder of data files.
+        task: the plan of the selection (options, noise and law of the number of runs), the replicate, which decides on
+        users and noise, and the folder of data files.
     """
     plan, replicate, data_dir = task
     best: Line = {"score": -float("inf")}
@@ -137,7 +148,7 @@ def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
 
 
 def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> float:
-    """The accuracy of the scenario's learner on a release: exact if the law is known, else on held-out users."""
+    """The accuracy of the scenario's learner on a release: exact if the users' law is known, else on held-out users."""
     model = learned_from(case, people, mechanism, outcome)
     return 1.0 - cast(float, measured(predict(people, model, None), "zero_one").error_rate)  # 0-1 loss has one
 
@@ -145,9 +156,9 @@ def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome
 NAME = "comparison-paid"
 EPSILONS = (0.5, 2.0)
 CHOOSING = 3
-"""How many replicates come first, whose true labels make free choices and rehearsals; all later ones are reported."""
+"""How many replicates come first; their true labels serve free choices and rehearsals. All later ones are reported."""
 USERS = 3_000
-"""Users of a panel at most, but for data sets of a fixed number."""
+"""Largest number of users of a panel; data sets of a fixed number of users keep theirs."""
 LAW = "synthetic"
 """The panel whose law is public, so that rehearsals can be made on it."""
 DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
@@ -156,11 +167,11 @@ DEFAULT, PAID, FREE = "no choice", "paid choice", "free choice"
 def main(frame: Frame, replicates: int = 8) -> list[Path]:
     """Compares the mechanisms when the choice of their options (settings or learners) is paid for in ε; returns the
     files of two tables and two figures. One table has all points, the other what each mechanism's choice costs in
-    accuracy. One figure shows paid choices, the other free ones, made by true labels that no ε counts.
+    accuracy. One figure shows paid choices. The other shows free choices, made by true labels that no ε counts.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point; the first 3 of them serve free choices
-        and rehearsals and are not reported.
+        frame: where the study runs and writes. replicates: of each point; the first 3 of them serve free choices and
+        rehearsals and are not reported.
     """
     count = CHOOSING + 2 if frame.small else replicates
     bases = {}
@@ -188,10 +199,10 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
-    """A row for each mechanism, ε, replicate and option (a setting or a learner), with its accuracy, run at the whole ε
-    as if the choice cost none. In the first 3 replicates, by which options are chosen, all options are run. In later
-    ones, which are reported, all options are run too; but for a mechanism that chooses by a curator's private selection
-    only the default and the free choice are.
+    """A row for each mechanism, ε, replicate and option (a setting or a learner), with its accuracy; it is run at the
+    whole ε as if the choice cost none. All options are run in the first 3 replicates, by which options are chosen, and
+    also in later ones, which are reported. There is one exception: in later replicates, a mechanism that chooses by a
+    curator's private selection runs only the default and the free choice.
 
     Args:
         base: scenario of the data set. frame: runs the tasks. count: number of replicates, the first 3 among them.
@@ -207,9 +218,12 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
-    """The free choice for each mechanism and ε: the option of largest mean accuracy in the replicates that choose.
+    """The free choice, which looks at true labels and costs no ε, for each mechanism and ε: the name of the option (a
+    setting or a learner) with the largest mean accuracy in the first 3 replicates. The result's keys are pairs of
+    mechanism and ε.
 
-    rows: one for each mechanism, ε, replicate and option, with its accuracy.
+    Args:
+        rows: one for each mechanism, ε, replicate and option, with its accuracy.
     """
     return chosen(rows[rows["replicate"] < CHOOSING], "option")
 
@@ -218,13 +232,13 @@ def chosen_rows(
     base: Scenario, rows: pd.DataFrame, rehearsal: dict[MechanismPoint, str], frame: Frame, count: int
 ) -> pd.DataFrame:
     """A row for each mechanism, ε, reported replicate and kind of choice, with the accuracy of the option taken.
-    Without a choice it is the default option; the free choice is the best one by true labels in the first 3 replicates,
-    which no ε counts. The paid choice is made by released noisy labels, by the rehearsal, or by a private selection
-    within ε.
+    Without a choice the default option is taken. The free choice is the best option by true labels in the first 3
+    replicates, which no ε counts. The paid choice is made by released noisy labels, by the rehearsal, or by a private
+    selection within ε.
 
     Args:
-        base: scenario of the data set. rows: the accuracy of all options that were run. rehearsal: the best option
-        of each mechanism and ε on the data set whose law is public, so that choosing there costs no ε. frame: runs
+        base: scenario of the data set. rows: the accuracy of all options that were run. rehearsal: for each mechanism
+        and ε, the best option on the data set whose law is public, so that choosing there costs no ε. frame: runs
         private selections. count: number of replicates, the first 3 among them.
     """
     free, reported = freely(rows), rows[rows["replicate"] >= CHOOSING]
@@ -235,7 +249,8 @@ def chosen_rows(
         default = part["option"].iloc[0]
         for choice, option in ((DEFAULT, default), (FREE, favourite)):
             lines += _reported(part[part["option"] == option], point | {"choice": choice})
-        # the paid choice: by released labels in each replicate, by the rehearsal, or by a private selection in each
+        # the paid choice is made by released labels in each replicate, by the rehearsal, or by a private selection in
+        # each replicate
         paid = point | {"choice": PAID}
         if way(name) == RELEASED:
             lines += _reported(part.loc[part.groupby("replicate")["shown"].idxmax()], paid)
@@ -269,9 +284,9 @@ def _reported(part: pd.DataFrame, point: dict[str, Any]) -> list[dict[str, Any]]
 def points(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each data set, ε, mechanism and kind of choice of its options, with the mean accuracy and its 95%
     interval. The kinds are no choice (the default), paid choice (counted in ε) and free choice (by true labels of other
-    replicates, which no ε counts). `place` is the rank of the accuracy among all mechanisms. `price` is the accuracy of
-    the free choice minus this one, replicate by replicate; all intervals of prices hold together with 95% (Bonferroni's
-    correction).
+    replicates, which no ε counts). `place` is the rank of the row's accuracy among all mechanisms. `price` is the
+    accuracy of the free choice minus the row's accuracy, replicate by replicate; all intervals of prices hold together
+    with 95% (Bonferroni's correction).
 
     Args:
         rows: one for each data set, ε, mechanism, choice and reported replicate.
@@ -292,9 +307,13 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def prices(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each mechanism: the accuracy that the paid choice costs against the free one, and gains over no choice.
+    """A row for each mechanism: the accuracy that the paid choice of its options (counted in ε) costs against the free
+    choice (by true labels, which no ε counts), and the accuracy it gains over no choice. In each replicate, cost and
+    gain are means over data sets and ε. The 95% intervals of all mechanisms hold together (Bonferroni's correction).
 
-    In each replicate both are means over panels and ε. All intervals hold together with 95%: Bonferroni's correction.
+    Args:
+        rows: one for each data set (column panel), ε, mechanism, replicate and kind of choice (column choice), with the
+        accuracy.
     """
     lines = list[dict[str, Any]]()
     wide = rows.pivot(index=["panel", EPSILON, "mechanism", "replicate"], columns="choice", values="accuracy")
@@ -310,7 +329,13 @@ def prices(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw(table: pd.DataFrame, path: Path) -> None:
-    """Draws the accuracy against ε of the points (rows of the table), which have one and the same choice."""
+    """Draws a figure of the accuracy against ε, with a panel for each data set and a curve for each mechanism.
+
+    Args:
+        table: a row for each data set, ε and mechanism, all with the same kind of choice. It has the columns panel (the
+        data set), choice, mechanism, mechanism.target_epsilon, replicates, accuracy, accuracy_low and accuracy_high.
+        path: of the figure.
+    """
     choice = str(table["choice"].iloc[0])
     choices = {
         PAID: f"Choices are paid for: {RELEASED}, {REHEARSED}, or {CURATED}, its price included in ε.",

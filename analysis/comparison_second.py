@@ -1,4 +1,4 @@
-"""The second comparison: every mechanism at equal ε with the best of its learners, and which of them leads where.
+"""The second comparison: every mechanism at equal ε with the best of its learners, and which mechanism leads where.
 
 Run as `python -m analysis.comparison_second --data-dir DIR`; a run that was stopped goes on where it stopped.
 """
@@ -32,7 +32,7 @@ LEARNERS: dict[str, dict[str, Any]] = {
     TREES: {"kind": "boosted_trees"},
     MULTINOMIAL: {"kind": "soft_logistic_regression"},
 }
-"""The learners by name, and their tables in a scenario."""
+"""The learners: their names, with their tables in a scenario."""
 MECHANISMS: dict[str, dict[str, Any]] = {
     "label exchange": {"kind": "label_exchange"},
     "randomised response": {"kind": "randomized_response"},
@@ -47,13 +47,13 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "PATE": {"kind": "pate", "teachers": 60, "queries": 60, "answers": 40, "threshold": 0.4},
     "noisy aggregates": {"kind": "noisy_aggregates"},
 }
-"""The mechanisms by name, and their tables in a scenario without ε."""
+"""The mechanisms: their names, with their tables in a scenario without ε."""
 SEVERAL: dict[str, dict[str, Any]] = {f"ask {k}": {"kind": "label_exchange", "peers": k} for k in (3, 5)}
-"""Exchanges in which users ask several peers, which `analysis.comparison_paid` compares too."""
+"""Exchanges in which users ask several peers; `analysis.comparison_paid` compares them too."""
 _LAW, _SOFT = (PLAIN, FORWARD, COMBINED, TREES), (PLAIN, MULTINOMIAL)
 _CANDIDATES = {
     "label exchange": _LAW,
-    **dict.fromkeys(SEVERAL, (PLAIN,)),  # other learners need the law of the noise on one label, which no majority has
+    **dict.fromkeys(SEVERAL, (PLAIN,)),  # other learners need the law of one label's noise; a majority has none
     "randomised response": _LAW,
     "RRWithPrior, two stages": (PLAIN, FORWARD),
     "randomised response, shuffled": _LAW,
@@ -64,7 +64,7 @@ _CANDIDATES = {
 
 
 class MechanismPoint(NamedTuple):
-    """A mechanism, by its name, at a target ε."""
+    """A mechanism, named, at a target ε."""
 
     mechanism: str
     epsilon: float
@@ -74,12 +74,17 @@ Line = dict[str, Any]
 Options = tuple[str, ...] | None
 """Names of learners, or of other options of a mechanism; None: all options."""
 Task = tuple[dict[str, Any], MechanismPoint, int, Path | None, Options]
-"""The tree of a scenario with the mechanism at its ε, the two alone, the replicate, the folder of data files, and the
-options to run."""
+"""The tree of a scenario with the mechanism at its ε, the mechanism's name with its ε, the replicate, the folder of
+data files, and the options to run.
+"""
 
 
 def table_of(point: MechanismPoint) -> dict[str, Any]:
-    """The mechanism's table in a scenario, with ε as its target."""
+    """A mechanism as the table `mechanism` of a scenario: its kind and options, and its target ε.
+
+    Args:
+        point: the mechanism's name and its ε.
+    """
     return {**(MECHANISMS | SEVERAL)[point.mechanism], "target_epsilon": point.epsilon}
 
 
@@ -89,9 +94,13 @@ def candidates(mechanism: str, classes: int) -> tuple[str, ...]:
 
 
 def learned(task: Task, accounted: bool) -> list[Line]:
-    """A row for each learner of the task on one release: its accuracy with and without privacy.
+    """A row for each learner of the task, all on one release of noisy labels: number of users, and the learner's
+    accuracy with and without privacy.
 
-    accounted: whether rows also have the ε of the worst cluster, δ, and who must be trusted.
+    Args:
+        task: the scenario as a nested mapping, the mechanism's name with its ε, the replicate, the folder of data
+        files, and the names of the learners (None: all). accounted: whether rows also have the ε of the worst cluster,
+        δ, and who must be trusted.
     """
     tree, _, replicate, data_dir, names = task
     case = Replicate(Scenario.from_tree(tree), replicate, data_dir)
@@ -114,7 +123,7 @@ def learned(task: Task, accounted: bool) -> list[Line]:
 NAME = "comparison-second"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 CHOOSING = 3
-"""How many replicates come first and serve to choose learners and name leaders; all later ones are reported."""
+"""How many replicates come first; they serve to choose learners and name leaders. All later ones are reported."""
 USERS = 8_000
 """Users of MNIST and of Adult, sampled in each replicate."""
 CHANGES: dict[str, dict[str, Any]] = {
@@ -150,9 +159,9 @@ TRUST = FIRST_TRUST | {
     _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
     _CURATOR: ("DP-SGD", "ClusterRR", "LabelDP-Pro", "PATE", "noisy aggregates", PLR, HISTOGRAM),
 }
-"""Mechanisms by whom users must trust: those who see true labels, or noisy labels with their owners."""
+"""Mechanisms, grouped by the party that users must trust: it sees true labels, or noisy labels with their owners."""
 ALL, OWN = "all", "its own"
-"""The group of all mechanisms, and the learner of a mechanism that releases a model."""
+"""The name of the group of all mechanisms, and that of the learner of a mechanism that releases a model."""
 WHOLE = ("DP-SGD", "LabelDP-Pro")
 """Mechanisms that release a model, so that there is no learner to choose."""
 LEADS, BEHIND, OPEN = "leads", "is behind", "not settled"
@@ -161,12 +170,12 @@ KEYS = ("mechanism", EPSILON)
 
 def main(frame: Frame, replicates: int = 9) -> list[Path]:
     """Compares the mechanisms at equal ε, each with the best of its learners; returns the files of a figure and of two
-    tables. One table has all points; the other the differences between the leader and its rivals on each data set at
-    each ε.
+    tables. One table has all points. The other has the differences between the leader and its rivals on each data set
+    at each ε.
 
     Args:
-        frame: where the study runs and writes. replicates: of each point; the first 3 of them choose learners and
-        name leaders, and are not reported.
+        frame: where the study runs and writes. replicates: of each point; the first 3 of them choose learners and name
+        leaders, and are not reported.
     """
     count = CHOOSING + 2 if frame.small else replicates
     changes = REDUCED if frame.small else CHANGES
@@ -187,7 +196,12 @@ def main(frame: Frame, replicates: int = 9) -> list[Path]:
 
 
 def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
-    """Panels of accuracy against ε, one for each value of the column `panel`."""
+    """Panels of accuracy against ε, one for each data set, with a curve for each mechanism.
+
+    Args:
+        table: a row for each point, with the columns panel (the data set), mechanism, mechanism.target_epsilon and
+        accuracy, and accuracy_low and accuracy_high for the bands.
+    """
     return [
         Panel(
             "target ε", "accuracy", curves(part, EPSILON, "accuracy", "mechanism"), log_y=False, title=PANELS[str(name)]
@@ -198,12 +212,12 @@ def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     """All runs on one data set: a row for each mechanism, ε, replicate and learner, with the accuracy. The first 3
-    replicates, which choose, are run with all learners that suit the mechanism; later ones, which are reported, with
-    the best learner in these 3 and with one-vs-rest logistic regression. With two classes there are also models that
-    are trained privately by a curator or organisations, which have no learner to choose.
+    replicates, which choose, are run with all learners that suit the mechanism. Later ones, which are reported, are run
+    with the best learner in these 3 and with one-vs-rest logistic regression. With two classes there are also models
+    that are trained privately by a curator or organisations; they have no learner to choose.
 
     Args:
-        panel: name of the data set. frame: runs the tasks. replicates: their number, with those that choose.
+        panel: name of the data set. frame: runs the tasks. replicates: their number, including those that choose.
     """
     base = comparison_base(NAME, panel, (REDUCED if frame.small else CHANGES)[panel])
     points = [MechanismPoint(name, epsilon) for epsilon in ((1.0,) if frame.small else EPSILONS) for name in MECHANISMS]
@@ -217,7 +231,7 @@ def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     rows["chosen"] = [best[point] == learner for point, learner in zip(_points_of(rows), rows["learner"], strict=True)]
     rows["learner"] = rows["learner"].mask(rows["mechanism"].isin(WHOLE), OWN)
     if classes == 2:
-        # mechanisms that release a model for two classes, at each ε in each replicate; no learner is chosen
+        # these release a model for two classes; each is run at each ε in each replicate, and no learner is chosen
         tree, epsilons = base.model_dump(mode="json"), [1.0] if frame.small else sorted(EPSILONS)
         tasks = [(tree, epsilons, replicate, frame.data_dir) for replicate in range(replicates)]
         models = pd.DataFrame(chain(*frame.each(partial(model_rows, histogram=panel == "synthetic"), tasks)))
@@ -249,9 +263,12 @@ def run_points(
 
 
 def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, str]:
-    """The learner with the largest mean accuracy for each mechanism and ε; of several that are equal, the first.
+    """The learner, or other option, with the largest mean accuracy for each pair of mechanism and ε; of several that
+    are equal, the first.
 
-    rows: one for each replicate and learner. option: the column of learners, or of other options to choose from.
+    Args:
+        rows: one for each mechanism, ε, replicate and learner (or other option), with the accuracy. option: name of the
+        column of learners, or of what else is chosen, such as settings of the mechanism.
     """
     mean = rows.groupby([*KEYS, option], sort=False, as_index=False)["accuracy"].mean()
     best = mean.loc[mean.groupby(list(KEYS), sort=False)["accuracy"].idxmax()]
@@ -260,12 +277,12 @@ def chosen(rows: pd.DataFrame, option: str = "learner") -> dict[MechanismPoint, 
 
 def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Comparisons of leaders with rivals: a row for each data set, ε, group of trust and rival. A group of trust is all
-    mechanisms in which users must trust the same party; all mechanisms are a group, too. The leader has the largest
-    mean accuracy in the first 3 replicates; the differences, with a verdict, are taken in each later one. All intervals
-    hold together with 95%: Bonferroni's correction for the number of different comparisons.
+    mechanisms in which users must trust the same party; all mechanisms together are a group, too. The leader has the
+    largest mean accuracy in the first 3 replicates; the differences are taken in each later replicate, and give a
+    verdict. All intervals hold together with 95% (Bonferroni's correction for the number of different comparisons).
 
     Args:
-        rows: by data set, one for each mechanism, ε, replicate and learner.
+        rows: for each data set a table with a row for each mechanism, ε, replicate and learner.
     """
     lines = [{"panel": panel, **line} for panel, part in rows.items() for line in _against(part)]
     comparisons = len({(line["panel"], line[EPSILON], line["leader"], line["other"]) for line in lines})

@@ -1,6 +1,7 @@
-"""How fast the excess risk of private rules falls that are consistent for every law: `python -m analysis.consistency`.
+"""How fast the excess risk falls of private rules that are consistent for every law.
 
-Each random stream is named by law, n and replicate, so that another run gives the same rows.
+Run as `python -m analysis.consistency`. Each random stream is named by law, n and replicate, so that another run gives
+the same rows.
 """
 
 import math
@@ -34,7 +35,7 @@ from p2p_sim.privacy import LabelExchange, calibrate_flip_prob, epsilons
 NAME, EPSILON, SEED = "consistency", 1.0, 2022
 SIZES = (1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000)
 REPLICATES, FEWER = 60, 20
-"""Replicates of each point, for n up to 100,000 and above."""
+"""Replicates of each point for n up to 100,000, and for larger n."""
 CLASSIFIERS: dict[str, ProductLaw] = {
     "smooth, d = 1": ProductLaw(Sine(2), 1),
     "oscillating, d = 1": ProductLaw(Sine(32), 1),
@@ -48,7 +49,7 @@ NONPRIVATE, EXCHANGE = "histogram, not private", "label exchange in cells, (1, n
 VOTES = "PCL, (1, 0)"
 DENSITY, RAW = "PCDE, (1, n^-2), normalised", "PCDE, (1, n^-2), divided by n"
 THRESHOLD, LABELLED, UNLABELLED = "semi-supervised, (1, n^-2)", 400, 100_000
-"""The rule that learns a threshold, and its numbers of points with and without labels."""
+"""The rule that learns a threshold, and how many points with and without labels it has."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,10 @@ class Measurement:
     """The value that one rule attains in one replicate of a study, on one law at one n.
 
     Attributes:
-        method: name of the rule. value: excess error, half-L1 distance, or error of a threshold, by study.
-        epsilon_upper, delta: of one example; of one label if the rule is the exchange.
-        flip_prob, smallest_cell: of the exchange; NaN and 0 for other rules.
+        method: name of the rule. value: excess error, half-L1 distance, or error of a threshold, according to the
+        study.
+        epsilon_upper, delta: ε and δ of one example, or of one label if the rule is the exchange.
+        flip_prob, smallest_cell: α and the users of the smallest cell of the exchange; NaN and 0 for other rules.
     """
 
     study: str
@@ -81,7 +83,9 @@ class Classified(NamedTuple):
 
 
 def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
-    """Measures how the excess risk of each rule falls with n on each law; returns the files of two figures and a table.
+    """Measures how fast the errors of private rules fall with the number n of points, on known distributions. The rules
+    are histogram classifiers (the rule PCL, and the label exchange within cells), histogram densities (PCDE), and one
+    that learns a threshold; histograms without privacy are compared. Returns the files of two figures and a table.
 
     Args:
         frame: where the study runs and writes. sizes: values of n. replicates: of each point; None: as published.
@@ -102,7 +106,14 @@ def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = 
 
 
 def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
-    """All measurements of one task: a study, a law, n, and the number of replicates."""
+    """All measurements of one task: one row for each rule and replicate, with the error that the rule attains and its ε
+    and δ.
+
+    Args:
+        task: the study, the name of the law of points, the number n of points, and the number of replicates. The study
+        is "excess error" (of classifiers), "half-L1" (distance of estimated densities from the true one) or
+        "threshold".
+    """
     study, law, n, replicates = task
     if study == "threshold":
         return [_threshold_row(n, replicate) for replicate in range(replicates)]
@@ -112,8 +123,14 @@ def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
 
 
 def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
-    """The measurements of the histogram rules on one law at one n, in all replicates."""
-    # α is chosen for clusters of a size that a cell falls short of with probability at most 1e-7
+    """The excess errors of three histogram classifiers on one law with n points: without privacy, the private rule PCL,
+    and the label exchange within cells. There is a row for each of them in each replicate, with ε and δ; the ε of the
+    exchange is that of the worst cluster of all replicates.
+
+    Args:
+        law: name of the law of points and labels. n: number of points. replicates: their number.
+    """
+    # α is chosen for clusters of the size `smallest`; a cell is smaller than this with probability at most 1e-7
     dimension = CLASSIFIERS[law].dimension
     smallest = max(2, int(binom.ppf(1e-7, n, even_side(n, dimension) ** dimension)))
     flip_prob = calibrate_flip_prob([smallest], 2, 1.0, EPSILON, n**-2.0)
@@ -125,9 +142,9 @@ def _classifier_rows(law: str, n: int, replicates: int) -> list[Measurement]:
 
 
 def _classified(name: str, n: int, replicate: int, flip_prob: float) -> Classified:
-    """The excess errors of three histogram rules in one replicate: without privacy, the private rule PCL, and the label
-    exchange within cells; and the cluster sizes of the exchange. The rows of the exchange have ε = ∞ for now, since its
-    ε is that of the worst cluster of all replicates, which the caller fills in.
+    """The excess errors of three histogram rules in one replicate (without privacy, the private rule PCL, and the label
+    exchange within cells), and the cluster sizes of the exchange. The rows of the exchange have ε = ∞ for now: its ε is
+    that of the worst cluster of all replicates, which the caller fills in.
 
     Args:
         name: of the law of points and labels. n: number of points. replicate: index. flip_prob: α of the exchange.
@@ -168,7 +185,7 @@ def _density_rows(name: str, n: int, replicate: int) -> Iterable[Measurement]:
         RAW: PCDE(EPSILON, normalise=False, random_state=seed),
     }
     for method, model in models.items():
-        with warnings.catch_warnings(action="ignore"):  # at small n no cell passes the threshold, which is no fault
+        with warnings.catch_warnings(action="ignore"):  # at small n no cell passes the threshold; this is no fault
             model.fit(points)
         value = half_l1(law, model.coordinates_.ravel(), model.cubes_.side, model.heights_)
         epsilon, delta = (math.inf, 0.0) if method == NONPRIVATE else (EPSILON, n**-2.0)
@@ -198,7 +215,14 @@ def _threshold_row(n: int, replicate: int) -> Measurement:
 
 
 def _figures(points: pd.DataFrame, frame: Frame) -> list[Path]:
-    """Draws a figure of the classifiers and one of the densities, with a panel for each law."""
+    """Draws two figures with a panel for each law, and returns their files: the excess error of the classifiers, and
+    the half-L1 distance of the density estimates from the truth. Each panel has n as its axis and a curve for each
+    rule.
+
+    Args:
+        points: a row for each study, law, n and rule (column method), with the mean value and its 95% interval, and the
+        number of replicates. frame: writes the figures.
+    """
     # the note of both figures; a small run has fewer replicates
     count = f"{REPLICATES} replicates a point ({FEWER} above n = 100,000), bands: 95% t-intervals. "
     if points["replicates"].max() < REPLICATES:

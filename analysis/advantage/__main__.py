@@ -1,7 +1,7 @@
-"""Every mechanism's accuracy against the advantage: how many more labels somebody guesses right who sees its release.
+"""Every mechanism's accuracy against its advantage: how many more labels somebody guesses right by seeing its release.
 
 The runs are those of `analysis.comparison`, whose rows hold all parameters on which an advantage depends. Run as
-`python -m analysis.advantage`; an advantage that is on disk is not computed again.
+`python -m analysis.advantage`. An advantage that is on disk is not computed again.
 """
 
 from collections.abc import Hashable
@@ -38,7 +38,7 @@ PARAMETERS = (
 )  # fmt: skip
 """The columns on which the advantage of a row depends."""
 SMALL = ("synthetic", "adult")
-"""The panels of a small study, which has a single ε."""
+"""The data sets of a small study, which has a single ε."""
 MARKED = (0.1, 1.0, 4.0)
 """Values of ε; the advantage that each of them allows is marked in the figure."""
 
@@ -46,9 +46,9 @@ Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
-    """Computes, for the runs of the published comparison of mechanisms at equal (ε, δ), the advantage: an upper bound
-    of how many more labels are guessed right by somebody who sees what a mechanism releases. Draws the accuracy against
-    the advantage and writes a table with a row for each data set, mechanism and ε; returns both files.
+    """Computes the advantage for the runs of the published comparison of mechanisms at equal (ε, δ): an upper bound of
+    how many more labels somebody guesses right by seeing what a mechanism releases. Draws the accuracy against the
+    advantage, and writes a table with a row for each data set, mechanism and ε. Returns both files.
 
     Args:
         frame: where the study runs, where the files go, and whether it is reduced.
@@ -56,7 +56,7 @@ def main(frame: Frame) -> list[Path]:
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():
-        # advantages in percent; `marks`: those that pure ε alone allows with K classes
+        # advantages in percent; `marks` holds the advantages that pure ε alone allows with this number of classes
         scaled = table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]})
         marks = [(100.0 * local_advantage(1.0, epsilon, classes_of(name)), f"ε = {epsilon:g}") for epsilon in MARKED]
         if lines := curves(scaled, ADVANTAGE, "relative_accuracy", "mechanism"):
@@ -83,9 +83,9 @@ def classes_of(panel: str) -> int:
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of one data set of the published comparison of mechanisms: a row for each mechanism and ε, with means
-    over replicates and with the two upper bounds of the advantage, each the largest over the replicates. The advantage
-    is how many more labels, as a share, are guessed right with a release than without.
+    """The points of one data set of the published comparison of mechanisms: a row for each mechanism and ε. It has
+    means over replicates and two upper bounds of the advantage, each the largest over the replicates. The advantage is
+    how many more labels, as a share, are guessed right with a release than without.
 
     Args:
         name: of the data set. frame: computes the advantages.
@@ -101,13 +101,15 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
-    """Two upper bounds of the advantage behind one row of the comparison of mechanisms: how much likelier a label is
-    guessed right with the release, if all classes are equally likely before. The second follows from the row's stated
-    learner's (ε, δ) alone; the first is the smaller one of it and the bound by the mechanism's own law, in the worse of
-    the smallest and the largest cluster.
+    """Two upper bounds of the advantage of one run in the comparison of mechanisms. The advantage is the probability
+    that somebody who sees the release guesses a label right, minus that without the release, if all classes are equally
+    likely before. The second bound is the advantage that any mechanism with the stated (ε, δ) at the learner can give.
+    The first is the smaller one of the second and of the bound from the mechanism's own output distribution, in the
+    worse of the smallest and the largest cluster.
 
     Args:
-        task: the row by column, and the number of classes.
+        task: the run's row as a dict, and the number of classes. The row has the mechanism and its kind, its parameters
+        (such as the flip probability), the smallest and largest cluster size, ε and δ.
     """
     row, classes = task
     stated = PrivacyBound(
@@ -119,9 +121,13 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 
 
 def _advantage(row: Line, classes: int, size: int) -> float:
-    """Upper bound of the advantage behind a row in a cluster of `size` users, by the mechanism's own law.
+    """Upper bound of the advantage (how much likelier a label is guessed right with a release than without) in a
+    cluster of `size` users, from the mechanism's own output distribution.
 
-    row: of the comparison, by column. classes: their number. size: 0 for a model that has no clusters.
+    Args:
+        row: a run of the comparison as a dict, with its mechanism_kind, the parameters that this kind has (flip_prob,
+        sampling_rate, noise_scale, …), and epsilon_upper for mechanisms of pure ε. classes: their number. size: 0 for a
+        model that has no clusters.
     """
     alpha, rate = row["flip_prob"], row["sampling_rate"]
     model: Accountant

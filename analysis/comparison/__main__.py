@@ -29,22 +29,24 @@ Floats = NDArray[np.float64]
 Transform = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 PLR, STACKING, HISTOGRAM = "private logistic regression", "private stacking, 5 parts", "private histogram"
 LONGEST = 1.5 * 2**0.5
-"""The largest norm of a row; longer rows are shortened to it. Before, rows are centred, scaled to root mean square norm
-1, and get a constant feature 1."""
+"""The largest norm of a row; longer rows are shortened to it. Before that, rows are centred, scaled to root mean square
+norm 1, and given a constant feature 1."""
 PENALTY = 1e-3
 """λ of every logistic model."""
 Task = tuple[dict[str, Any], list[float], int, Path | None]
-"""The tree of a scenario (its users and seed are used), the pure ε, the replicate, and the folder of data files."""
+"""The tree of a scenario (only its users and seed are used), the values of pure ε, the replicate, and the folder of
+data files.
+"""
 
 
 def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     """The accuracy of models that a curator or organisations train privately, in one replicate: a row for each model
     and ε. The models are private logistic regression, private stacking of 5 parts of the rows and, if asked for, a
-    private histogram rule; all have pure ε. Features count as public here, so that they may be scaled by their own
-    values, and ε protects labels alone.
+    private histogram rule; all have pure ε. Here ε protects labels alone: features count as public, so that they may be
+    scaled by their own values.
 
     Args:
-        task: the scenario as a nested mapping (its users and seed are used), the values of ε, the replicate, and
+        task: the scenario as a nested mapping (only its users and seed are used), the values of ε, the replicate, and
         the folder of data files. histogram: whether the private histogram is among the models.
     """
     tree, epsilons, replicate, data_dir = task
@@ -67,7 +69,7 @@ def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
         }
         if histogram:
             models[HISTOGRAM] = (LabelPrivateHistogram(epsilon, random_state=seed), cube)
-        # the columns of a sweep's row; all models have pure ε
+        # each row has the columns of a sweep's row; all models have pure ε
         for name, (model, transform) in models.items():
             model.fit(transform(people.features), people.labels)
             rows.append(
@@ -118,7 +120,7 @@ TRUST = {
     "trust one's own organisation": (STACKING,),
     "trust a curator with all labels": ("DP-SGD", "ClusterRR", PLR, HISTOGRAM),
 }
-"""Mechanisms by whom users must trust: who sees true labels, or sees whose noisy label each is."""
+"""Mechanisms, grouped by the party that users must trust: it sees true labels, or sees who owns each noisy label."""
 TWO_CLASSES = ("even-odd", "adult", "synthetic")
 REDUCED = {
     "digits": ("replicates=2", "clusters.count=4"),
@@ -129,7 +131,7 @@ MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compare the mechanisms on all data sets; write figure and table; return both files."""
+    """Compares the mechanisms on all data sets; writes a figure and a table, and returns their files."""
     tables = {name: _panel(name, frame) for name in (REDUCED if frame.small else PANELS)}
     lines = [
         Panel("target ε", "accuracy relative to no privacy", lines, log_y=False, title=PANELS[name])
@@ -149,7 +151,9 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of one data set: of its sweep, and of the private models if there are two classes. name: its key."""
+    """The points of one data set: those of its sweep and, if there are two classes, of the private models. name: its
+    key.
+    """
     swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
     table = swept.points
     if name not in TWO_CLASSES:

@@ -18,25 +18,26 @@ from p2p_sim.audit.one_run import Floats
 Bools = NDArray[np.bool_]
 Packed = NDArray[np.uint64]
 MOST_SUBSETS = 200_000
-"""Most sets of users whose parity is looked at; all sets of up to some number of users are."""
+"""Largest number of sets of users whose parity is looked at; these are all sets of up to some number of users."""
 MOST_WORDS = 8
-"""Most words of a list."""
+"""Largest number of words in a list."""
 WIDTH = 64
-"""Words of each length that are made longer; these are all words of one user, as there are at most 30 users."""
+"""Number of words of each length that are made longer. As there are at most 30 users, no word of one user is left out.
+"""
 FEWEST_HITS = 20
-"""Fewest clusters in which a word must occur to be looked at."""
+"""Smallest number of clusters in which a word must occur to be looked at."""
 LEAST_SIGMAS = 5.0
-"""Standard deviations by which a word of a list must at least tell the labels apart."""
+"""A word of a list must tell the labels apart by more than this number of standard deviations."""
 SMOOTHING = 4.0
 """Number that is added to the occurrences with each label, so that rare words are no strong evidence."""
 
 
 @dataclass(frozen=True)
 class Parity:
-    """A score by whether an odd number of a set of users submits.
+    """A score that depends on whether an odd number of a set of users submits.
 
-    users: their numbers in the cluster, from 0. if_odd, if_even: the score ln Pr[parity | 1] - ln Pr[parity | 0] of
-    either parity.
+    users: the set, as numbers in the cluster, from 0. if_odd, if_even: the score if this number is odd, or even: an
+    estimate of ln Pr[parity | 1] - ln Pr[parity | 0], given the target's label.
     """
 
     users: tuple[int, ...]
@@ -44,7 +45,9 @@ class Parity:
     if_even: float
 
     def __call__(self, submits: Bools) -> Floats:
-        """Scores (N,) of N clusters; submits: (N, n) which users of each cluster submit."""
+        """Scores (N,) of N clusters of n users: `if_odd` where an odd number of the set's users submits, and `if_even`
+        elsewhere. The larger the score, the likelier is label 1 of the target. submits: (N, n) which users submit.
+        """
         odd = submits[:, list(self.users)].sum(axis=1) % 2 == 1
         return np.where(odd, self.if_odd, self.if_even)
 
@@ -58,7 +61,8 @@ class Parity:
 class Word:
     """A word: for some users of a cluster, whether each of them submits.
 
-    users: their numbers, from 0. submit: whether each submits. log_odds: ln Pr[word | 1] - ln Pr[word | 0].
+    users: their numbers in the cluster, from 0. submit: whether each submits. log_odds: an estimate of
+    ln Pr[word occurs | 1] - ln Pr[word occurs | 0], given the target's label.
     """
 
     users: tuple[int, ...]
@@ -82,9 +86,9 @@ class Word:
 class Submitters:
     """What held-out runs teach about who submits in clusters of one size.
 
-    size: n. parity: the score by the set of users whose parity reveals most. words: a list; in each cluster the first
-    word that occurs counts. patterns: all patterns that occurred, as binary numbers, ascending. log_odds: the patterns'
-    evidence for label 1.
+    size: number of users of a cluster. parity: the score of the set of users whose parity reveals most. words: a list;
+    in each cluster the first word that occurs counts. patterns: all patterns that occurred, as binary numbers,
+    ascending. log_odds: each pattern's evidence for label 1.
     """
 
     size: int
@@ -102,12 +106,13 @@ class Submitters:
         return Submitters(submits.shape[1], best_parity(submits, labels), word_list(submits, labels), numbers, log_odds)
 
     def __call__(self, submits: Bools) -> Floats:
-        """Three scores (3, N) of N clusters of n users, each an estimate of ln Pr[e | 1] - ln Pr[e | 0] of what is
-        seen, e, given the target's label: the larger, the likelier is label 1.
+        """Three scores (3, N) of N clusters of n users. Each estimates ln Pr[e | 1] - ln Pr[e | 0], where e is what the
+        score sees of a cluster and 0 and 1 are the target's label: the larger the score, the likelier is label 1.
 
-        The first sees whether an odd number submits of a certain set of users. The second sees the first that occurs of
-        some listed words, each a set of users who submit and of others who do not; 0 if none occurs. The third sees
-        exactly who submits; 0 for a pattern that was never seen while learning. submits: (N, n) which users submit.
+        The first score sees whether an odd number of a certain set of users submits. The second uses a list of up to
+        eight words; a word says of some users who of them submits and who does not. This score sees which word of the
+        list is the first to occur, and is 0 if none occurs. The third sees exactly who submits, and is 0 where the
+        learning saw no such cluster. submits: (N, n) which users submit.
         """
         listed = np.zeros(len(submits))
         for word in reversed(self.words):
@@ -125,16 +130,19 @@ class Submitters:
 
 
 def largest_parity(size: int) -> int:
-    """The largest number of users of a set whose parity is looked at, in clusters of this size."""
+    """The largest number of users in a set whose parity is looked at, for clusters of `size` users: the largest k, at
+    least 1, with at most 200,000 sets of up to k users.
+    """
     subsets = np.cumsum([math.comb(size, users) for users in range(1, size + 1)])
     return max(1, int(np.count_nonzero(subsets <= MOST_SUBSETS)))
 
 
 def best_parity(submits: Bools, labels: Bools) -> Parity:
-    """The score by the set of up to `largest_parity` users whose parity tells the labels apart best.
+    """The score that depends on whether an odd number of a set of users submits, for the set that tells the labels
+    apart best. All sets up to the largest size that leaves at most 200,000 sets are compared.
 
     Args:
-        submits: (N, n) which users of each cluster submit. labels: (N,) the targets' labels.
+        submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
     """
     size, most, trials = submits.shape[1], largest_parity(submits.shape[1]), labels.size
     columns, ones = _packed(submits.T), _packed(labels)
@@ -144,7 +152,7 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
     sets: list[tuple[tuple[int, ...], Packed]] = [((), np.zeros_like(ones))]
     while sets:
         users, parity = sets.pop()
-        # One more user at a time: the parity of a set is that of the set without her, plus hers.
+        # One more user at a time: the parity of the longer set is that of the shorter set plus the new user's bit.
         first = users[-1] + 1 if users else 0
         longer = parity ^ columns[first:]
         odd, odd_ones = _hits(longer), _hits(longer & ones)
@@ -161,9 +169,13 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
 
 
 def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
-    """Words that tell the labels (N,) apart; each is the best in the clusters in which no earlier word occurs.
+    """Up to eight words that tell the targets' labels apart. A word says of some users of a cluster whether each
+    submits. Each next word is the best in the clusters in which no earlier word occurs: there, the labels of the
+    clusters in which the word occurs are the most standard deviations, and more than five, away from half zeros, half
+    ones.
 
-    submits: (N, n) which users of each cluster submit.
+    Args:
+        submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
     """
     words, remaining = list[Word](), np.ones(labels.size, dtype=np.bool_)
     while len(words) < MOST_WORDS:
@@ -180,8 +192,8 @@ Literals = tuple[tuple[int, int], ...]
 
 
 class PartialWord(NamedTuple):
-    """A word that may become longer. occurs: packed bits, one for each cluster. sigmas: how far it tells labels apart,
-    in standard deviations.
+    """A word that may become longer. occurs: whether the word occurs in each cluster, as packed bits. sigmas: how far
+    the word tells labels apart, in standard deviations.
     """
 
     literals: Literals
@@ -190,9 +202,14 @@ class PartialWord(NamedTuple):
 
 
 def best_word(submits: Bools, labels: Bools) -> Word | None:
-    """The word that tells the labels (N,) apart best; None if no word does by more than `LEAST_SIGMAS`.
+    """The best word found, where a word says of some users of a cluster whether each submits. The best word is the one
+    that tells the targets' labels apart by the most standard deviations: in the clusters in which it occurs, the number
+    of ones is that far from half of these clusters. None if no word reaches more than five.
 
-    The `WIDTH` best words of each length are made longer by each further user, who submits or does not.
+    The search is greedy: the 64 best words of each length are made longer by one more user, who submits or does not.
+
+    Args:
+        submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
     """
     size = submits.shape[1]
     columns = _packed(np.stack([~submits.T, submits.T], axis=1))  # (n, 2, words)
@@ -212,9 +229,10 @@ def best_word(submits: Bools, labels: Bools) -> Word | None:
 
 
 def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[PartialWord]:
-    """Yields the best words, up to 64 (`WIDTH`), that add one more user to a given word. A word says of some users of a
-    cluster whether each submits. It is better the more standard deviations the labels of the targets, in clusters in
-    which it occurs, are away from half zeros, half ones; words in fewer than 20 clusters are left out.
+    """Yields the up to 64 best words that add one more user to a given word. A word says of some users of a cluster
+    whether each submits. In the clusters in which a word occurs, the targets' labels should be half zeros, half ones;
+    the more standard deviations they are away from that, the better is the word. Words that occur in fewer than 20
+    clusters are left out.
 
     Args:
         word: the given word. columns: (n, 2, W) for each of n users the clusters in which she does not submit, then
@@ -223,7 +241,7 @@ def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[Partia
     """
     occurs = word.occurs & columns
     hits, of_one = _hits(occurs), _hits(occurs & ones)
-    # Labels are fair coins: given the number of hits, the ones less the zeros among them have this number as variance.
+    # Labels are fair coins: given the number of hits, the difference of ones and zeros among them has it as variance.
     sigmas = np.where(hits >= FEWEST_HITS, np.abs(2.0 * of_one - hits) / np.sqrt(np.maximum(hits, 1)), -1.0)
     sigmas[[user for user, _ in word.literals]] = -1.0
     for index in np.argsort(-sigmas, axis=None)[:WIDTH].tolist():
@@ -253,7 +271,9 @@ def _packed(bits: Bools) -> Packed:
 
 
 def _hits(bits: Packed) -> NDArray[np.int64]:
-    """How many bits are set along the last axis of packed bits."""
+    """The number of bits that are set in an array of packed bits, summed over its last axis: of shape (...,) for bits
+    of shape (..., W), which is W integers of 64 bits. It counts the clusters in which an event occurs.
+    """
     return np.asarray(np.bitwise_count(bits).sum(axis=-1, dtype=np.int64))
 
 

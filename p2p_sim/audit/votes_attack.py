@@ -1,10 +1,10 @@
 """An audit in one run of PATE: in each run of all tests and answers one teacher's vote is a fair coin.
 
 The users of a run are invented, one for each teacher, so that a user's label is her teacher's vote. The mechanism
-itself deals the shards, lets the teachers vote and adds the noise. The attacker knows all other labels. A rehearsal
-with the claimed noise tries several splits of the other votes between the classes; the attack takes the split whose
-results depend most on the target's vote, and guesses by the likelihoods of results that the rehearsal estimates. Runs
-have independent noise, so that their targets are independent.
+itself deals the users to the teachers, lets the teachers vote and adds the noise. The attacker knows all other labels.
+A rehearsal with the claimed noise tries several splits of the other votes between the classes. The attack takes the
+split whose results depend most on the target's vote. It guesses with the likelihoods of the results, which the
+rehearsal estimates. Runs have independent noise, so that their targets are independent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,19 +31,20 @@ from p2p_sim.replicate import Replicate
 
 Votes = NDArray[np.int64]
 REHEARSED = 50_000
-"""Queries from which the likelihoods of a query's results are estimated; a tenth of them for each split that is tried.
-"""
+"""Number of simulated queries from which the likelihoods of a query's results are estimated; for each split that is
+tried, a tenth of this number."""
 SPLITS = 16
 """About how many numbers of votes for the leading class are tried."""
 TOGETHER = 500
-"""Runs that share the teachers' shards."""
+"""Number of runs that share the assignment of users to teachers."""
 
 
 def audit_votes(case: Replicate, trials: int, mechanism: PateConfig | None = None) -> OneRunAudit:
-    """The audit of PATE: teachers learn from disjoint parts of the labels and vote on queries; a query passes if its
-    noisy number of votes for the leading class is above a threshold, and is answered with the class with the most noisy
-    votes. In every run one teacher's vote is a fair coin, which the attack guesses from which queries were answered and
-    how. It proves lower bounds of ε and δ beside the certified ones.
+    """The audit of PATE. There, teachers learn from disjoint parts of the labels and vote on queries. A query passes if
+    its noisy number of votes for the leading class is above a threshold; it is then answered with the class that has
+    the largest noisy number of votes. In every run of the audit one teacher's vote is a fair coin, which the attack
+    guesses from which queries were answered and how. The audit proves lower bounds of ε and δ beside the certified
+    ones.
 
     Args:
         case: one replicate of a scenario; its users give only the number of classes. trials: number of runs, each
@@ -74,9 +75,13 @@ class VoteResults:
 
 
 def best_results(mechanism: PateConfig, num_classes: int, seed: int) -> VoteResults:
-    """The votes of all teachers but one, (K,) for K classes, from whose noisy results the last teacher's vote, class 0
-    or 1, can be told best, with the evidence of each possible result. It is searched among near ties, clear majorities
-    and votes near the threshold, by simulating queries with the claimed noise.
+    """The votes of all teachers except one, chosen so that the noisy result of a query reveals most about the last
+    teacher's vote, class 0 or 1. They are searched among near ties, clear majorities and votes near the threshold, by
+    simulating queries with the claimed noise.
+
+    For K classes, the returned object holds these votes (K,) as `others`, and as `gains` (K + 1,) the log-likelihood
+    ratio, vote 1 against vote 0, of each class as the answer and last of no answer. Its number `evidence` is about the
+    symmetrised Kullback-Leibler divergence of all results of a run.
 
     Args:
         mechanism: the claimed one. num_classes: K. seed: root seed of the simulation.
@@ -102,15 +107,17 @@ def splits(mechanism: PateConfig, num_classes: int) -> Iterator[Votes]:
 
 
 def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random.Generator) -> VoteResults:
-    """What the result of one query reveals about one teacher's vote, class 0 or 1, estimated from `queries` simulated
+    """What the result of one query reveals about one teacher's vote, class 0 or 1. It is estimated from simulated
     queries on which the other teachers always vote in the same way.
 
-    The gains are ln Pr[result | vote 1] - ln Pr[result | vote 0], (K + 1,), for each of K classes as the answer, and
-    last for no answer. The evidence is about the symmetrised Kullback-Leibler divergence of all results of a run.
+    For K classes, the returned object holds `gains` (K + 1,), the differences ln Pr[result | vote 1] -
+    ln Pr[result | vote 0] for each class as the answer and last for no answer, and the votes `others`. Its number
+    `evidence` is about the symmetrised Kullback-Leibler divergence of all results of a run, given how many queries are
+    put and answered at most in a run of the mechanism.
 
     Args:
-        mechanism: has the noise, the threshold and the numbers of queries and answers. others: (K,) votes of the
-        other teachers for each class. rng: draws the noise.
+        mechanism: the claimed PATE mechanism, with its noise, its threshold and these two limits. others: (K,) votes of
+        the other teachers for each class. queries: number of simulated queries. rng: draws the noise.
     """
     endless, classes = mechanism.model_copy(update={"answers": queries, "queries": queries}), len(others)
     # How often each class is the answer, and last how often there is none, if the target votes for class 0 or class 1.
@@ -124,7 +131,7 @@ def rehearsed(mechanism: PateConfig, others: Votes, queries: int, rng: np.random
 
 @dataclass(frozen=True)
 class PateTargets(RepeatedTargets):
-    """Runs of all tests and answers, with one target each.
+    """Whole runs of the mechanism, with one target each.
 
     mechanism: what is attacked. rehearsal: what the attacker knows about the results.
     """
@@ -133,12 +140,14 @@ class PateTargets(RepeatedTargets):
     rehearsal: VoteResults
 
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
-        """Up to 500 targets, but no more than are missing, one in each of as many runs of all tests and answers: her
-        label is a fair coin, and her score the sum of the evidence of the run's results. The runs have the same
-        assignment of users to teachers, and thus the same votes but for the target's; each has fresh noise.
+        """Up to 500 targets, but no more than are missing, each from a whole run of the mechanism, in which every query
+        is tested against the threshold and answered if it passes. The target's label is a fair coin. Her score is the
+        sum over the run's results of ln Pr[result | label 1] - ln Pr[result | label 0]. All these runs have the same
+        assignment of users to teachers, and thus the same votes except for the target's; each run has fresh noise.
 
         Args:
-            streams: for coins, assignment and noise. number: not used. missing: how many targets are still needed.
+            streams: random streams for coins, assignment and noise. number: number of this call, which other audits
+            need and this one ignores. missing: how many targets are still needed.
         """
         runs, answers, scores = min(TOGETHER, missing), self.mechanism.answers, list[float]()
         coins = streams.generator("audit-coin").random(runs) < 0.5
@@ -150,9 +159,8 @@ class PateTargets(RepeatedTargets):
         return ScoredTargets(coins, np.array(scores, dtype=np.float32)[None, :], runs * self.mechanism.teachers)
 
     def _votes(self, streams: Streams) -> list[Votes]:
-        """Two arrays (Q, K): how many of the teachers vote for each of K classes on each of Q queries, first if the
-        target's label is 0, then if it is 1. Both have the same assignment of users to teachers. streams: draw this
-        assignment.
+        """Two arrays (Q, K): how many teachers vote for each of K classes on each of Q queries, first if the target's
+        label is 0, then if it is 1. Both have the same assignment of users to teachers, which `streams` draw.
         """
         users = self.mechanism.teachers
         labels = np.repeat(np.arange(len(self.rehearsal.others), dtype=np.uint8), self.rehearsal.others)
@@ -166,7 +174,7 @@ class PateTargets(RepeatedTargets):
 
 @dataclass(frozen=True)
 class VotesCurve(Account):
-    """What is certified of all results of a run together."""
+    """The certified ε and δ of all results of a run together."""
 
     mechanism: PateConfig
 
@@ -185,9 +193,10 @@ class VotesCurve(Account):
         return self.accountant.epsilon(self.mechanism.setup.delta).epsilon_upper
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ of all results of a run together at each of J values of ε, (J,), if the noise of tests and answers is
-        divided by `rise`, which makes ε about `rise` times as large. `rise` = 1 gives the certified δ; a larger one
-        describes a leak by too little noise, for which the audit computes how likely it would detect it.
+        """δ (J,) of all results of a run together at each of J values of ε, if the standard deviations of all noise are
+        divided by `rise`, which makes ε about `rise` times as large. `rise` = 1 gives the certified δ. A larger value
+        stands for a mechanism that by mistake adds too little noise; the audit computes how likely it would detect
+        this.
         """
         claimed = self.accountant
         answer, test = (max(sigma / rise, SMALLEST_NOISE) for sigma in (claimed.answer_noise, claimed.test_noise))
@@ -195,7 +204,10 @@ class VotesCurve(Account):
         return np.array([less.delta(epsilon).upper for epsilon in epsilons])
 
     def curves(self) -> dict[str, Floats]:
-        """The trade-off curve of the Gaussian mechanism that bounds all results together, by its name in the figure."""
+        """The trade-off curve of the Gaussian mechanism that bounds all results of a run together, by its name in the
+        figure: the smallest type II error, of any test of the target's vote, at each of 201 type I errors evenly from 0
+        to 1.
+        """
         import scipy
 
         moved = scipy.special.ndtri(1.0 - TYPE_ONE) - self.accountant.mu

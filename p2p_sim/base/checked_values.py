@@ -1,4 +1,4 @@
-"""Checks of plug-ins: values that their methods return, arguments that these take, and class attributes."""
+"""Checks of plug-ins: the values that their methods return, the arguments that their methods take, class attributes."""
 
 import inspect
 from difflib import get_close_matches
@@ -14,8 +14,8 @@ def require(method: str, right: bool, wanted: str) -> None:
     """Raise InputError unless the result of a plug-in's method is right.
 
     Args:
-        method: the beginning of the message, from `plugins.method_of`. right: whether the result is right.
-        wanted: the end of the message: what the result must be.
+        method: the beginning of the message, which names the plug-in and the method. right: whether the result is
+        right. wanted: the end of the message: what the result must be.
     """
     if not right:
         raise InputError(f"{method}{wanted}")
@@ -49,7 +49,8 @@ def is_whole(value: Any, below: int) -> bool:
 
 
 def wrong_attribute(derived: type, base: type) -> str:
-    """A clause on a class attribute whose value is not of the type that a base class declares; empty if there is none.
+    """The part of a message on the first class attribute whose value is not of the type that the base class declares;
+    empty if there is none.
 
     >>> from typing import Literal
     >>> class Base:
@@ -72,7 +73,8 @@ def wrong_attribute(derived: type, base: type) -> str:
 
 
 def misfit(derived: type, base: type) -> str:
-    """A clause on a class's first public method that has other arguments than the base's, or nearly its name; or "".
+    """The part of a message on a class's first public method that does not take the arguments of the base class's
+    method, or whose name is nearly that of a base class's method; empty if there is none.
 
     >>> class Base:
     ...     def fit(self, features, weights): ...

@@ -1,4 +1,5 @@
-"""The base of all configuration classes: strict types, no change, no unknown key; the text below a key describes it."""
+"""The base of all configuration classes: strict types, no change, no unknown key; a text below each key describes it.
+"""
 
 import ast
 import inspect
@@ -24,7 +25,7 @@ from pydantic_core import CoreSchema, ErrorDetails
 from p2p_sim.base.errors import InputError, nearest, shortened
 
 _OF_PYDANTIC = {name for name in dir(BaseModel) if not name.startswith("__")} - {"model_dump"}
-"""Attributes of every Pydantic model, which `dir` of a configuration leaves out."""
+"""Names of attributes that every Pydantic model has; `dir` of a configuration leaves them out."""
 
 
 class Config(BaseModel):
@@ -59,7 +60,7 @@ class Config(BaseModel):
 
 
 class Extended(Config):
-    """A part of a scenario that got later keys, which must not change the identities of older scenarios.
+    """A part of a scenario to which keys were added later. They must not change the identities of older scenarios.
 
     A scenario's identity is a hash of its keys and values.
     """
@@ -75,23 +76,29 @@ class Extended(Config):
 
 
 class OneLine(type(BaseModel)):  # type: ignore[misc]
-    """The metaclass of a whole file's class: calling the class with its keys reports all mistakes in one InputError."""
+    """The metaclass of a class that describes a whole file: a call of the class with the file's keys reports all
+    mistakes in one InputError.
+    """
 
     def __call__(cls, *positional: Any, **tree: Any) -> Any:
-        """Make a configuration from its keys, given as keywords."""
+        """Make a configuration of the class from the keys of its file, given as keyword arguments.
+
+        Raises:
+            InputError: an argument is given by position, or keys or values are wrong.
+        """
         if positional:
             raise InputError(f"{cls.__name__}: takes its keys by name, such as {next(iter(cls.model_fields))}=...")
         return cls.from_tree(tree)
 
 
 MOST_NAMED, MOST_FAULTS = 12, 100
-"""Largest number of a table's keys that a message lists, and of a file's mistakes that are listed."""
+"""Largest number of a table's keys that a message lists, and largest number of a file's mistakes that are listed."""
 
 
 def refusal(error: ValidationError, model: type[Config]) -> InputError:
     """The InputError to raise for a validation error of Pydantic.
 
-    Its message is the first fault and the number of further faults. Its `mistakes` are all faults, a line each.
+    Its message states the first fault and the number of further faults. Its `mistakes` are the faults, a line each.
     """
     # a default that depends on a faulty key is no fault of its own
     faults = [fault for fault in error.errors(include_url=False) if fault["type"] != "default_factory_not_called"]
@@ -146,9 +153,11 @@ def _fault(fault: ErrorDetails, model: type[Config]) -> str:
 
 
 def _tables(model: type[Config], location: Sequence[int | str]) -> list[dict[str, Any]]:
-    """The nodes of the JSON Schema that describe the table at a location; none if a plug-in defines the table.
+    """The nodes of the JSON Schema of `model` that describe one table of a file, so that messages can list the table's
+    keys; none if a plug-in defines the table.
 
-    location: keys and indices that lead to the table; after the key of a table with kinds, its kind may follow.
+    location: the keys and list indices that lead from the file to the table, such as ("population", "digits"). Where
+    the key `kind` of a table chooses which keys it has, the kind may follow the table's key, as here.
     """
     schema = _schema(model)
     branches = list(_branches(schema, schema))
@@ -167,7 +176,7 @@ def _schema(model: type[Config]) -> dict[str, Any]:
 
 
 def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yields a node of a JSON Schema, and all nodes that it refers to or combines."""
+    """Yields a node of the JSON Schema `schema`, and all nodes to which it refers or which it combines."""
     yield node
     chosen = [*node.get("oneOf", ()), *node.get("anyOf", ()), *node.get("allOf", ())]
     if "$ref" in node:
@@ -178,7 +187,9 @@ def _branches(node: dict[str, Any], schema: dict[str, Any]) -> Iterator[dict[str
 
 @cache
 def _keys(model: type[Config]) -> frozenset[str]:
-    """The dotted keys that scenarios may have, of every kind, such as `network.loss`; read from the JSON Schema."""
+    """All dotted keys, such as "network.loss", that files described by the class `model` may have, whatever kinds of
+    mechanism, network and the like they choose. They are read from the JSON Schema, and serve to suggest the right key.
+    """
     schema = _schema(model)
     keys, tables = set[str](), [("", schema)]
     for prefix, table in tables:  # the loop adds tables to the list
@@ -192,7 +203,7 @@ def _keys(model: type[Config]) -> frozenset[str]:
 def differing(name: str, tree: Any, default: Any) -> Iterator[str]:
     """Yields the dotted keys at which a tree of tables differs from a default, at any depth.
 
-    A key that only the default has is left out: it belongs to another kind, and the key `kind` then differs.
+    A key that only the default has is left out: it belongs to another kind of table, and the key `kind` then differs.
 
     Args:
         name: the key of the tree, with which every dotted key begins. tree, default: two values, often tables.

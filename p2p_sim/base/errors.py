@@ -1,4 +1,5 @@
-"""Errors of one clear line, suggestions for wrong names, and checks of arguments; imports little, so loads quickly."""
+"""Errors of one clear line, suggestions for wrong names, and checks of arguments; it imports little and loads quickly.
+"""
 
 import operator
 import os
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 LONGEST_LINE, LONGEST_QUOTE = 500, 100
-"""Largest number of characters of a message, and of a value that a message quotes."""
+"""Largest number of characters of a message, and largest number of characters of a value that a message quotes."""
 
 
 def needs(packages: str, extra: str) -> str:
@@ -26,8 +27,8 @@ class InputError(Exception):
     of a long message is left out.
 
     Args:
-        message: the line; for several mistakes, the first one and the number of further mistakes.
-        mistakes: all mistakes, a line each; absent: `message` is the only one.
+        message: the line; if there are several mistakes, the first one and the number of further mistakes.
+        mistakes: all mistakes, a line each; if absent, `message` is the only one.
     """
 
     def __init__(self, message: str, mistakes: Sequence[str] = ()) -> None:
@@ -47,11 +48,12 @@ def _one_line(message: str) -> str:
 
 
 class RunFailed(Exception):  # noqa: N818
-    """The error of a run that cannot go on although its input is right: one clear line; finished rows are on disk."""
+    """The error of a run that cannot go on although its input is right, in one clear line. Finished rows are on disk.
+    """
 
 
 def shortened(text: str) -> str:
-    """A text for quoting in a message: a long text is cut and ends in "..."."""
+    """A text as a message quotes it: a long text is cut and ends in "..."."""
     return text if len(text) <= LONGEST_QUOTE else f"{text[: LONGEST_QUOTE - 3]}..."
 
 
@@ -84,7 +86,7 @@ def path_of(name: str, value: object) -> Path:
     """The path that an argument gives as a text or as a path.
 
     Args:
-        name: of the argument, for messages. value: the argument's.
+        name: the argument's name, for messages. value: its value.
 
     Raises:
         InputError: the value is neither a text nor a path.
@@ -95,10 +97,10 @@ def path_of(name: str, value: object) -> Path:
 
 
 def optional_path(name: str, value: object) -> Path | None:
-    """A path, from an argument that gives it as text or as a path; None if the argument is None.
+    """The path that an argument gives as a text or as a path; None if the argument is None.
 
     Args:
-        name: of the argument, for messages. value: the argument's.
+        name: the argument's name, for messages. value: its value.
 
     Raises:
         InputError: the value is something else.
@@ -107,10 +109,10 @@ def optional_path(name: str, value: object) -> Path | None:
 
 
 def count_of(name: str, value: Any, least: int) -> int:
-    """A whole number of at least `least`, from an argument that gives it in Python's or NumPy's type.
+    """The whole number, at least `least`, that an argument gives in a type of Python or NumPy.
 
     Args:
-        name: of the argument, for messages. value: the argument's.
+        name: the argument's name, for messages. value: its value. least: the smallest number allowed.
 
     Raises:
         InputError: the value is something else.
@@ -128,7 +130,7 @@ def axes_of_matplotlib(name: str, value: Any) -> Any:
     """The Matplotlib axes that an argument gives, checked; None if the argument is None.
 
     Args:
-        name: of the argument, for messages. value: the argument's.
+        name: the argument's name, for messages. value: its value.
 
     Raises:
         InputError: the value is something else.

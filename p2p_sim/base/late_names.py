@@ -1,4 +1,4 @@
-"""The names that a package offers, from its table of contents `__init__.pyi`, each imported when it is first used."""
+"""The names that a package offers, as its file `__init__.pyi` lists them; each is imported when it is first used."""
 
 import ast
 import importlib
@@ -8,10 +8,12 @@ from typing import Any
 
 
 def late(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """The `__getattr__` and `__dir__` (PEP 562) and the `__all__` of a package, by the imports in its `__init__.pyi`.
+    """What a package assigns in its `__init__.py` to `__getattr__`, `__dir__` (PEP 562) and `__all__`, so that each of
+    its names is imported only when it is first used: a function that imports and returns the object of a name, a
+    function that lists all names, and the list of all names. The names are those that the package's `__init__.pyi`
+    imports from its own modules.
 
-    Using one name loads only what that name needs. This function uses no library, as the accountants need only NumPy
-    and SciPy.
+    This function uses no other library, so that computing privacy bounds needs only NumPy and SciPy.
 
     Args:
         package: its full name. file: its `__file__`.

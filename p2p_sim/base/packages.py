@@ -12,10 +12,10 @@ from pathlib import Path, PurePosixPath
 
 
 def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> str:
-    """SHA-256, as hexadecimal digits, of all `.py` files of an installed package: of their names and contents.
+    """SHA-256, as hexadecimal digits, of the names and contents of all `.py` files of an installed package.
 
-    These are the files of the modules and packages that the metadata name, and of `modules`, with everything below
-    them. Data files, compiled modules and dependencies are left out.
+    These are the files of `modules` and of all modules and packages that the metadata name, with everything below them.
+    Data files, compiled modules and dependencies are left out.
 
     Args:
         distribution: the package's metadata; None: unknown. modules: dotted names of its modules.
@@ -35,9 +35,9 @@ def code_digest(distribution: Distribution | None, modules: Iterable[str]) -> st
 
 
 def _named(distribution: Distribution | None) -> Iterator[str]:
-    """Yields the dotted names of modules that belong to an installed package by its metadata: the names in
-    `top_level.txt`, then one for each installed `.py` file listed in `RECORD`, such as "a.b" for a/b.py and "a" for
-    a/__init__.py. Names may occur twice. distribution: the metadata; None: nothing is yielded.
+    """Yields the dotted names of the modules that belong to an installed package according to its metadata. First come
+    the names in `top_level.txt`, then a name for each installed `.py` file listed in `RECORD`, such as "a.b" for a/b.py
+    and "a" for a/__init__.py. Names may occur twice. distribution: the metadata; None: nothing is yielded.
     """
     if distribution is None:
         return
@@ -51,7 +51,8 @@ def _named(distribution: Distribution | None) -> Iterator[str]:
 
 
 def _place_of(name: str) -> tuple[str, Path] | None:
-    """The shortest beginning of a dotted name that is a module or package with code, with its file or folder, or None.
+    """The shortest beginning of a dotted name that is a module or package with code, and its file or folder. None if
+    there is none.
 
     Packages without code are namespaces, which several packages may share. The module itself is not imported.
     """
@@ -126,5 +127,5 @@ def url() -> str | None:
 
 
 def versions() -> dict[str, str]:
-    """The versions of p2p-sim, Python and NumPy, on which results depend most, by name; nothing is imported."""
+    """The versions, by name, of p2p-sim, Python and NumPy, on which results depend most; nothing is imported."""
     return {PACKAGE: version(), "Python": platform.python_version(), "NumPy": importlib.metadata.version("numpy")}

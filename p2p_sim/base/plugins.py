@@ -1,4 +1,4 @@
-"""Plug-ins: kinds of mechanisms, protocols, learners and the like that other packages add by entry points."""
+"""Plug-ins: kinds of mechanisms, protocols, learners and the like, which other packages add by entry points."""
 
 import importlib.metadata
 import inspect
@@ -43,7 +43,7 @@ class PlugInError(Exception):
 
 @dataclass(frozen=True)
 class Offer:
-    """The offer of one kind, such as a mechanism: an entry point of an installed package, which names a class."""
+    """An installed package's offer of one kind of mechanism, learner or the like: an entry point that names a class."""
 
     package: str
     version: str
@@ -104,7 +104,9 @@ def packages() -> dict[str, str]:
 
 
 def codes() -> dict[str, str]:
-    """The digest of the code, as it lies on disk now, of every installed package that offers a kind, by its name."""
+    """For every installed package that offers a kind, by the package's name: the digest of its code as it lies on disk
+    now.
+    """
     return {name: offer.code() for name, offer in {offer.package: offer for offer in offers_of_all()}.items()}
 
 
@@ -114,14 +116,14 @@ def offers_of_all() -> list[Offer]:
 
 
 def offer_of(group: str, kind: str) -> Offer | None:
-    """The first plug-in's offer of a kind; None for one of the simulator's own kinds."""
+    """The first offer of a kind by a plug-in, in one group of entry points; None for the simulator's own kinds."""
     return next(iter(offers(group).get(kind, ())), None)
 
 
 def maker_of(thing: object) -> Offer | None:
-    """The plug-in package that defines an object's class, as one of its offers: an entry point by which an installed
-    package offers a kind of mechanism, learner or the like. If the package has several, it is the first, which need not
-    be that of the object's class. None for p2p-sim's own classes and for classes of other packages.
+    """The plug-in package that defines an object's class, as an offer: an entry point by which this package offers a
+    kind of mechanism, learner or the like. If the package has several entry points, the first is returned, which need
+    not be that of the object's class. None for p2p-sim's own classes and for classes of packages without such offers.
     """
     package = type(thing).__module__.partition(".")[0]
     if package == "p2p_sim":
@@ -133,7 +135,8 @@ def method_of(offer: Offer | None, owner: object, method: str) -> str:
     """The beginning of a message about the result of a plug-in's method; empty if there is no plug-in.
 
     Args:
-        offer: the plug-in's. owner: the object that has the method. method: its name.
+        offer: the entry point of the plug-in; None: no plug-in. owner: the object that has the method. method: the
+        method's name.
 
     >>> method_of(None, Config(), "graph")
     ''
@@ -152,12 +155,12 @@ def checked_kind(named: str, config: Any, base: type[C], kind: str) -> type[C]:
 
     Args:
         named: words that name the class, put first in each error message. config: what is checked; it may be
-        anything. base: the class from which it must derive. kind: the only value that its annotation of the key
+        anything. base: the class from which `config` must derive. kind: the only value that the annotation of its key
         `kind` may allow.
 
     Raises:
-        PlugInError: it is no class derived from `base`, has another kind, leaves an abstract method undefined, or
-        has a member that does not fit the base's, such as a method with other arguments.
+        PlugInError: `config` is no class derived from `base`, has another kind, leaves an abstract method undefined, or
+        has a member that does not fit that of the base, such as a method with other arguments.
     """
     if not (isinstance(config, type) and issubclass(config, base)):
         raise PlugInError(f"{named} must be a class derived from {base.__module__}.{base.__qualname__}")
@@ -209,12 +212,12 @@ class PlugIns:
     package: str = ""
 
     def find(self, kind: str, own: Iterable[str]) -> type[Config] | None:
-        """The plug-in's class of a kind; None if no plug-in offers the kind.
+        """The class that a plug-in offers for a kind; None if no plug-in offers the kind.
 
         own: p2p-sim's own kinds in the union, which no plug-in may offer.
 
         Raises:
-            PlugInError: a plug-in offers one of `own`, several plug-ins offer the kind, or its class cannot be used.
+            PlugInError: a plug-in offers one of `own`, several plug-ins offer the kind, or the class cannot be used.
         """
         makers = offers(self.group).get(kind, ())
         if makers and kind in own:
@@ -267,7 +270,7 @@ class PlugIns:
         return handler(core_schema.tagged_union_schema(choices, "kind"))
 
     def own(self, source: Any) -> dict[str, type[Config]]:
-        """P2p-sim's own classes in the union, by kind; `source` is the annotated union or base class."""
+        """P2p-sim's own classes in the union, by kind; `source` is the annotated union or the base class."""
         if self.package:
             return kinds_within(self.package, self.base)
         configs = get_args(source) or (() if source is self.base else (source,))
@@ -308,11 +311,12 @@ def member(union: Any, kind: str) -> type[Config] | None:
 
 
 DEBUG = "P2P_SIM_DEBUG"
-"""The environment variable that makes the command line show an exception of a plug-in with its whole traceback."""
+"""The environment variable that makes the command line show the whole traceback of a plug-in's exception."""
 
 
 def plug_in_fault(fault: BaseException) -> str | None:
-    """A line that names the plug-in, the method and the exception that it raised; None if no plug-in was running.
+    """A line that names the plug-in that raised an exception, its method and the exception; None if no plug-in was
+    running.
 
     The method is the one that the simulator called. The line number in the message is that of the traceback's last
     frame in a plug-in's package.
@@ -329,7 +333,10 @@ def plug_in_fault(fault: BaseException) -> str | None:
 
 
 def plug_in_failure(fault: BaseException) -> str | None:
-    """A line as `plug_in_fault` gives it, and how to see the traceback; None if `DEBUG` is set or no plug-in ran."""
+    """A line that names the plug-in that raised an exception, its method and the exception, and says how to see the
+    whole traceback. None if no plug-in was running, or if the environment variable P2P_SIM_DEBUG is set, with which the
+    traceback is shown.
+    """
     if os.environ.get(DEBUG) or (text := plug_in_fault(fault)) is None:
         return None
     return f"{text}; for the whole traceback set {DEBUG}=1"

@@ -22,7 +22,7 @@ def console(stderr: bool = False) -> "Console":
 PLAIN_EVERY_S = 10.0
 """Seconds between two plain lines of progress, where no bar can be drawn."""
 COUNT = len("9,999,999 of 9,999,999")
-"""Number of characters that are kept free for the two counts beside a bar."""
+"""Number of characters that are kept free beside a bar for the two counts."""
 _silent = False
 
 
@@ -30,7 +30,9 @@ class Show(Protocol):
     """The type of a function that long work calls to show its progress."""
 
     def __call__(self, finished: int, total: int, more: str = "", news: bool = False) -> None:
-        """Show that `finished` of `total` are done, then the text `more`; with `news`, print a plain line at once."""
+        """Show that `finished` of `total` things are done, followed by the text `more`. With `news`, a plain line is
+        printed at once instead of every ten seconds.
+        """
 
 
 def silence() -> None:
@@ -46,8 +48,8 @@ def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, q
     Worker processes draw no bars on a terminal, where the process that started them draws; elsewhere they print lines.
 
     Args:
-        name: of the work. unit: plural noun of the things counted. total: number of things at the start.
-        estimate: show the remaining time beside a bar. quiet: show nothing.
+        name: what the work is called. unit: plural noun of the things counted. total: number of things, as known at the
+        start. estimate: show the remaining time beside a bar. quiet: show nothing.
     """
     import multiprocessing  # imported late: its import takes as long as that of all modules of the command
 
@@ -80,7 +82,12 @@ def progress_shown(name: str, unit: str, total: int, *, estimate: bool = True, q
 
 
 def _plain_lines(name: str, unit: str) -> Show:
-    """A function that prints progress as a line on standard error, every ten seconds or when there is news."""
+    """A function that prints progress on standard error as lines such as "NAME: 3 of 8 points", every ten seconds or
+    at once when its argument `news` is true.
+
+    Args:
+        name: what the work is called. unit: plural noun of the things counted.
+    """
     last = time.monotonic()
 
     def show(finished: int, total: int, more: str = "", news: bool = False) -> None:

@@ -1,6 +1,6 @@
 """The table of runs: the settings, progress and figures of each results directory.
 
-A directory is read when it is new or one of its files has changed. Of its file of rows only added lines are read.
+A directory is read when it is new or when one of its files has changed. Only lines added to its file of rows are read.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ from p2p_sim.figures import readable, short, value
 from p2p_sim.results import FAILURES, MANIFEST, ROWS, TABLE, TAKEN, Results, read_manifest, read_results
 
 MEASURED = ("error_rate", "nonprivate_error_rate", "excess_risk")
-"""Columns of rows from whose means the figures of the table are computed."""
+"""Columns of result rows; the table's figures are computed from their means."""
 FIGURES = ("accuracy", "epsilon_upper", "excess_risk", "nonprivate_accuracy")
 ABOUT = {
     "epsilon_upper": "ε against the learner, upper bound: the largest over all rows, each at its own δ",
@@ -30,19 +30,21 @@ ABOUT = {
 }
 """The meaning of each figure, in words."""
 MOST_KEYS, MOST_READ = 60, 500_000
-"""Largest number of scenario keys that are offered as columns, and of rows of results that are held in memory."""
+"""Largest number of scenario keys that are offered as columns, and largest number of result rows held in memory."""
 Stamp = tuple[tuple[int, int, int], ...]
 Cell = tuple[str, float | str]
-"""A text, and the number or text by which the browser sorts and compares it."""
+"""A text to show, and the number or text by which the browser sorts and compares the cell."""
 
 
 @dataclass
 class _ListedRun:
     """The line of one directory in the table.
 
-    stamp: of the files when they were read. fault: the reason why they could not be read, else empty. settings: the
-    scenario's values by key. total: rows of the finished sweep. failed: replicates that failed. count: rows that were
-    read. sums: of their figures, by column. worst: their largest ε. lines: reads the added rows.
+    stamp: the state of the directory's files when they were read. fault: the reason why they could not be read, else
+    empty. settings: the scenario's values by key. total: number of rows of the finished sweep. failed: number of
+    replicates that failed. count: number of rows that were read. sums: for each column of MEASURED, the sum of its
+    values in these rows. worst: the largest ε in these rows. lines: reader of the lines that are added to the file of
+    rows.
     """
 
     stamp: Stamp = ()
@@ -72,9 +74,11 @@ class _ListedRun:
             self._add(row, path)
 
     def _add(self, row: Mapping[str, Any], path: Path) -> None:
-        """Count a row: add its figures to the sums, and keep its ε if it is the largest; a row without ε has ε = ∞.
+        """Count one result row: add its error rates and excess risk (the columns in MEASURED; NaN if missing) to the
+        sums, and keep its ε if it is the largest. A row without ε counts as ε = ∞.
 
-        path: of the directory, for errors.
+        Args:
+            path: the directory, for error messages.
         """
         self.count += 1
         try:
@@ -87,10 +91,10 @@ class _ListedRun:
             raise InputError(f"{path / ROWS}: a figure is no number") from None
 
     def figures(self) -> dict[str, Cell]:
-        """The figures of the directory's line in the list, by name: a text to show, and a number to sort by.
+        """The figures of the directory's line in the table, by name: a text to show, and a number to sort by.
 
-        They are means of accuracy and excess risk over its rows, and the largest ε; unknown ones are left out. Empty if
-        the directory has no rows or is damaged.
+        They are the means of accuracy and excess risk over the directory's rows, and the largest ε. Unknown figures are
+        left out. Empty if the directory has no rows or is damaged.
         """
         if not self.count or self.fault:
             return {}
@@ -106,7 +110,7 @@ class _ListedRun:
 
 
 class RunsTable:
-    """The table of all results directories that may be read. Results that were read are kept."""
+    """The table of all results directories that may be read. Results that were read are kept in memory."""
 
     def __init__(self, directories: ReadableDirectories) -> None:
         self._directories = directories
@@ -114,7 +118,8 @@ class RunsTable:
         self._results: OrderedDict[Path, tuple[Stamp, Results]] = OrderedDict()
 
     def results(self, directory: ReadableDirectory) -> Results:
-        """The results in a directory; those that were used last stay in memory, up to `MOST_READ` rows in all.
+        """The results in a directory; they are read again only if its files have changed. The results that were used
+        last stay in memory, up to 500,000 rows in all.
 
         Raises:
             InputError: the results cannot be read.
@@ -129,25 +134,25 @@ class RunsTable:
         return held[1]
 
     def table(self, since: str = "") -> dict[str, Any]:
-        """All runs that the explorer may read, as the browser's table shows them, or only a note that nothing has
-        changed.
+        """All runs that the explorer may read, as the browser's table shows them. If nothing has changed, only the
+        version of the table is returned.
 
         Args:
             since: the version of the table that the browser already shows; empty: it shows none.
 
         Returns:
-            version: a hash that changes whenever a directory's files or state change; if it equals `since`, there
-            is no other entry. columns: key, name and meaning of each column; first figures such as accuracy and ε,
-            then scenario keys whose values differ between runs, at most 60. figures: how many of the columns are
-            figures. runs: one line for each directory, with its cells. left_out: for each reason, the names of
-            published studies that are not offered.
+            version: a hash that changes whenever a directory's files or state change; if it equals `since`, there is no
+            other entry. columns: key, name and meaning of each column; first figures such as accuracy and ε, then
+            scenario keys whose values differ between runs, at most 60. figures: how many of the columns are figures.
+            runs: one line for each directory, with its cells. left_out: the names of studies that come with p2p-sim but
+            cannot be shown in the explorer, by the reason in words.
         """
         runs = [(directory, self._of(directory)) for directory in self._directories.all()]
         marks = repr([(directory.key, run.stamp, directory.state, directory.reason) for directory, run in runs])
         version = hashlib.sha256(marks.encode()).hexdigest()[:16]
         if version == since:
             return {"version": version}
-        # keys of scenarios that differ among the runs, in order of appearance
+        # scenario keys whose values differ among the runs, in order of appearance
         cells: dict[str, set[Cell]] = {}
         for _, run in runs:
             for key, cell in run.settings.items():
@@ -188,7 +193,9 @@ class RunsTable:
 
 
 def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:
-    """A line of the table for the browser, with the scenario's values of `keys`; `why`: what is wrong or unfinished."""
+    """A line of the table for the browser, with the scenario's values of `keys`; the entry why says what is wrong or
+    unfinished.
+    """
     return {
         "key": directory.key,
         "name": directory.name,
@@ -203,7 +210,10 @@ def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) ->
 
 
 def _stamp(path: Path) -> Stamp:
-    """Inode, size and time of change of each file of the results directory; zeros for a file that is absent."""
+    """For each of the four files of a results directory (manifest, rows, table, failures): inode, size in bytes, and
+    time of the last change in ns; three zeros for a file that is absent. Equal stamps are taken to mean that no file
+    has changed.
+    """
     states = []
     for name in (MANIFEST, ROWS, TABLE, FAILURES):
         try:
@@ -216,7 +226,9 @@ def _stamp(path: Path) -> Stamp:
 
 
 def _settings(manifest: Mapping[str, Any]) -> dict[str, Cell]:
-    """The dotted keys of a manifest's scenario with their values; a swept key has its range, or its number of values.
+    """The values of a manifest's scenario by dotted key, such as mechanism.flip_prob, as cells of the table. A key that
+    the sweep varies (the manifest lists such keys as its axes) has the range of its numbers, or the number of its
+    values if they are not all numbers.
 
     Raises:
         InputError: the manifest's axes are damaged.
@@ -237,7 +249,9 @@ def _settings(manifest: Mapping[str, Any]) -> dict[str, Cell]:
 
 
 def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
-    """The numbers and texts in a tree, by their dotted keys, before which `path` is written; lists are left out."""
+    """The numbers and texts in a nested mapping, by their dotted keys; lists are left out. `path` is written before
+    each key.
+    """
     leaves: dict[str, Cell] = {}
     for name, part in node.items():
         key = f"{path}{name}"
@@ -251,7 +265,15 @@ def _leaves(node: Mapping[str, Any], path: str) -> dict[str, Cell]:
 
 
 def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows added to a file since `lines` last read it, each with whether it is the first of the file."""
+    """Yield the rows that were added to a file of rows since the reader `lines` was last used, each with whether it is
+    the first row of the file.
+
+    Args:
+        lines: a reader that remembers how far it has read the file. path: the file, with one row of JSON per line.
+
+    Raises:
+        InputError: a line is not a row.
+    """
     for line in lines.added(path):
         row = row_in(line)
         if row is None:
@@ -260,7 +282,9 @@ def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
 
 
 def _table(path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows of a Parquet table, with the columns that the figures need, each with whether it is the first."""
+    """Yield the rows of a Parquet table, each with whether it is the first. They have only the columns from which the
+    figures are computed.
+    """
     from pyarrow import ArrowInvalid, parquet
 
     if not path.exists():

@@ -1,4 +1,4 @@
-"""Serves the explorer on 127.0.0.1, by connections that nobody can exhaust without the token; opens a browser."""
+"""Serves the explorer on 127.0.0.1 and opens a browser. Nobody can exhaust its connections without the token."""
 
 import asyncio
 import contextlib
@@ -22,14 +22,16 @@ from p2p_sim.explorer.directories import ReadableDirectories
 from p2p_sim.explorer.worker_process import Lane
 
 MOST_CONNECTIONS, BACKLOG = 128, 64
-"""Largest number of open connections, and of those that wait in the system to be accepted: together below the 256 open
-files that some systems allow a process."""
+"""Largest number of open connections, and largest number of connections that wait in the system to be accepted.
+Together they are below the 256 open files that some systems allow a process."""
 HEADERS_S = 5.0
-"""Seconds within which a request must arrive with all its headers."""
+"""Seconds within which all headers of a request must arrive."""
 
 
 class Connection(H11Protocol):
-    """A connection that ends if no whole request comes in time, or if it is the oldest idle one of too many."""
+    """A connection that ends if a request's headers do not all come in time. The oldest idle connection also ends if
+    there are too many connections.
+    """
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -42,7 +44,7 @@ class Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection; if there are too many, the oldest idle one ends, which may be this one."""
+        """Take a new connection. If there are too many, the oldest idle connection ends, which may be the new one."""
         super().connection_made(transport)
         self._since = self.loop.time()
         self._expect()
@@ -66,15 +68,16 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def _expect(self) -> None:
-        """Start the countdown of 5 seconds after which the connection is closed, unless a countdown is running already.
-        So a client cannot hold a connection open by sending its request slowly.
+        """Start a countdown of 5 seconds, unless one is running already. All headers of the next request must arrive
+        before it ends; otherwise the connection is closed. So a client cannot hold a connection open by sending its
+        headers slowly.
         """
         if self._late is None:
             self._late = self.loop.call_later(HEADERS_S, self.transport.abort)
 
     def _stop_waiting(self) -> None:
-        """Cancel the countdown that would close the connection, if one is running; called when a whole request has
-        come, or when the connection has ended.
+        """Cancel the countdown that would close the connection, if one is running; called when all headers of a request
+        have come, or when the connection has ended.
         """
         if self._late is not None:
             self._late.cancel()
@@ -84,20 +87,22 @@ class Connection(H11Protocol):
 ADDRESS = "127.0.0.1"
 """The only address at which the explorer answers; other machines cannot reach it."""
 LONGEST_HEADERS = 131_072
-"""Largest number of bytes of a request without its body; the address of a film has the text of its scenario."""
+"""Largest number of bytes of a request without its body. It is this large because a film's address contains the text of
+the film's scenario."""
 FORWARD = (
     '<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0; url={0}"><title>p2p-sim explorer</title><a href="{0}">The explorer</a>\n'
 )
-"""A page that leads to an address."""
+"""HTML of a page that leads the browser to the address written in place of {0}."""
 
 
 def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], None]) -> None:
     """Run the explorer's server until the process is interrupted.
 
     Args:
-        roots: results directories, or directories of them. port: 0 for a free one. open_: whether to open the browser.
-        say: called with the explorer's address, with its token, once it answers.
+        roots: results directories, or directories that contain them. port: number of the port; 0 for a free one. open_:
+        whether to open the browser. say: function that is called with the explorer's address, which contains the token,
+        once the explorer answers.
 
     Raises:
         InputError: a directory is not there, or the port is taken.
@@ -144,9 +149,10 @@ def serve(roots: tuple[Path, ...], port: int, open_: bool, say: Callable[[str], 
 
 @contextlib.contextmanager
 def forwarding(address: str) -> Iterator[Path]:
-    """A context with the file of a page that only this user can read and that leads to an address.
+    """A context with the path of an HTML file that leads to an address; only this user of the machine can read the
+    file.
 
-    If the browser were started with the address itself, every user could see it in the list of processes.
+    If the browser were started with the address itself, every user could see the address in the list of processes.
     """
     with TemporaryDirectory(prefix="p2p-sim-") as folder:
         path = Path(folder) / "explorer.html"

@@ -1,4 +1,6 @@
-"""Answers questions in processes beside the server: one at a time of each kind, and only the newest to its end."""
+"""Answers questions of the browser in processes beside the server: one question of each kind at a time. An older
+question of the same kind is given up for a newer one.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -9,9 +11,9 @@ from anyio import BrokenWorkerProcess, CancelScope, CapacityLimiter, current_tim
 from p2p_sim.base import InputError, RunFailed, finite
 
 LONGEST_S = 300.0
-"""Seconds after which an answer is given up."""
+"""Seconds after which the computation of an answer is given up."""
 PATIENCE_S = 0.4
-"""Seconds that an older question of the same kind still gets when a newer one arrives."""
+"""Seconds that an older question still gets when a newer one of the same kind arrives."""
 
 
 class Superseded(Exception):  # noqa: N818
@@ -22,33 +24,44 @@ class Asker(Protocol):
     """The interface of an object that answers questions of one kind."""
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer to a question from the browser; InputError if there is none.
+        """The answer to a question from the browser, as a dictionary that can be written as JSON; its keys depend on
+        the task.
 
         Args:
-            task: what is asked for: "told" (ε or δ), "curve" (a trade-off curve), "needed" (α) or "film". fields:
-            the page's form fields by name, as texts; each task has its own, such as cluster_size.
+            task: what is asked for: "told" (ε at a δ, or δ at an ε), "curve" (a trade-off curve), "needed" (the
+            smallest flip probability α for a target ε) or "film" (an animation of an exchange). fields: the page's form
+            fields by name, as texts, such as cluster_size and flip_prob, or the film's scenario.
+
+        Raises:
+            InputError: there is no answer.
         """
 
 
 class Lane:
-    """Questions of one kind: each in a process, one at a time; a newer question replaces an older one."""
+    """Answers the questions of one kind, one at a time, each in a process beside the server. A newer question replaces
+    an older one.
+    """
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
         self._newest: CancelScope | None = None
 
     async def warm(self) -> None:
-        """Start a process and load large libraries, so that the first question does not wait for them."""
+        """Start a process beside the server and load large libraries in it, so that the first question does not wait
+        for them.
+        """
         async with self._turn:
             await to_process.run_sync(_load, cancellable=True)
 
     async def ask(self, task: str, fields: Mapping[str, str]) -> dict[str, Any]:
-        """The answer to a question from the browser, computed in a process beside the server. It waits for its turn if
-        an older question of this kind is still being answered, which then gets at most 0.4 seconds more.
+        """The answer to a question from the browser, computed in a process beside the server. If an older question of
+        this kind is still being answered, the new question waits for it, and the older one gets at most 0.4 seconds
+        more.
 
         Args:
-            task: what is asked for: "told" (ε or δ), "curve" (a trade-off curve), "needed" (α) or "film". fields:
-            the page's form fields by name, as texts; each task has its own, such as cluster_size.
+            task: what is asked for: "told" (ε at a δ, or δ at an ε), "curve" (a trade-off curve), "needed" (the
+            smallest flip probability α for a target ε) or "film" (an animation of an exchange). fields: the page's form
+            fields by name, as texts, such as cluster_size and flip_prob, or the film's scenario.
 
         Raises:
             InputError: the question cannot be answered, or not within 300 seconds; one line says why. Superseded: a

@@ -75,9 +75,9 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "advantage_times": ("advantage, times seen", "advantage of a learner who sees times (at most)"),
     "advantage_coalition": ("advantage, coalition", "advantage of the learner with a coalition (at most)"),
 }
-"""For each column of results, or last part of a swept key: its short name for legends, and its long one for an axis."""
+"""For each column of results, or last part of a swept key: a short name for legends, and a long name for an axis."""
 SAME = {"users": "num_users"}
-"""Last parts of scenario keys whose column of results has another name, each with that name."""
+"""Last parts of scenario keys whose column of results has another name; the value is that name."""
 EPSILONS = {
     "epsilon_upper": "learner, {adjacency} adjacency (upper bound, worst replicate and cluster)",
     "epsilon_lower": "learner, {adjacency} adjacency (lower bound, worst replicate and cluster)",
@@ -90,17 +90,19 @@ EPSILONS = {
     "epsilon_paper": "learner, by the paper's Theorem 1 (worst replicate and cluster)",
     "epsilon_paper_lemma9": "learner, by the paper's Lemma 9 (worst replicate and cluster)",
 }
-"""For each column of ε that holds at the δ of its row: the text for an axis."""
+"""For each column with an ε that holds at the δ of its row: the text for an axis."""
 LOCAL = {
     "epsilon_local": "ε₀ of the noisy label alone (worst replicate)",
     "epsilon_paper_theorem3": "ε, learner, by the paper's Theorem 3 (at its own δ)",
     "coalition_meets": "largest probability that the coalition fetched the label",
 }
-"""For each further column on privacy, which does not hold at the δ of its row: the text for an axis."""
+"""For each other privacy column, which does not hold at the δ of its row: the text for an axis."""
 
 
 def short(column: str) -> str:
-    """A short name of a column of results, for legends: a symbol or words, else the last part of its dotted key."""
+    """A short name of a column of results, for legends: a symbol or words or, if it has neither, the last part of its
+    dotted key.
+    """
     if column.startswith("epsilon"):
         return "ε₀" if column == "epsilon_local" else "ε" if column == "epsilon_upper" else column
     if (figure := figure_of(column)) is not None:
@@ -111,10 +113,11 @@ def short(column: str) -> str:
 
 
 def long(column: str, table: DataFrame) -> str:
-    """An axis label of a column: words with symbol and unit; of an ε also the rows' δ and adjacency, if all share them.
+    """An axis label of a column: words with symbol and unit. The label of an ε also has the adjacency and the δ of the
+    rows, each if all rows share it.
 
     Args:
-        table: the points or rows that are drawn.
+        column: of results, or a swept key. table: the points or rows that are drawn.
     """
     if column in EPSILONS:
         deltas = list(table["delta"].unique()) if "delta" in table else []

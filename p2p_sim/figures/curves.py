@@ -1,4 +1,6 @@
-"""Lines with markers and bands, and the panels of guides and studies: by mechanism, by trust, by group."""
+"""Draws lines with markers and bands, in panels: with lines coloured by label or by whom users must trust, or with
+marks for groups of users.
+"""
 
 import math
 import textwrap
@@ -17,10 +19,11 @@ from p2p_sim.measures import HIGH, LOW, Mean
 
 @dataclass(frozen=True)
 class Curve:
-    """One line of a figure. x, y: coordinates, of the same length. low, high: ends of its band at each x, or None.
+    """One line of a figure.
 
-    dashed: whether the line is a mere comparison. marked: whether it has markers. look: indices of its colour and
-    marker; None: the figure chooses them by the label.
+    label: its text in the legend. x, y: coordinates, of the same length. low, high: ends of the line's band at each x,
+    or None. dashed: whether the line is there only for comparison. marked: whether it has markers. look: indices of its
+    colour and its marker; None: the figure chooses them by the label.
     """
 
     label: str
@@ -47,9 +50,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Panel:
-    """One pair of axes; `apart`: its lines differ from the lines of the panels beside it, and have their own legend.
+    """One pair of axes with its lines.
 
-    marks: values of x with their names, drawn as dotted vertical lines.
+    curves: the lines. log_x, log_y: whether the axes are logarithmic. apart: whether its lines differ from the lines of
+    the other panels, and have their own legend. marks: values of x with their names, drawn as dotted vertical lines.
     """
 
     x_label: str
@@ -65,11 +69,12 @@ class Panel:
 def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
     """Draw panels with one legend, two panels in a row, so that a page shows the text in full size.
 
-    Lines of the same label look the same in all panels, and no two labels look alike. The legend fills the empty place
-    of the last row; if there is none, the legend is below the panels.
+    Lines with the same label look the same in all panels, and no two labels look alike. The legend fills the empty
+    place of the last row; if there is none, the legend is below the panels.
 
     Args:
-        panels: one to six. note: the legend's title: what is held fixed.
+        panels: one to six, each with its axis labels, lines and scales. path: of the figure; it ends in .png, .pdf or
+        .svg. note: title of the legend, which says what is held fixed.
     """
     looks = looks_of(panels)
     columns = min(2, len(panels))
@@ -87,7 +92,11 @@ def plot_panels(panels: Sequence[Panel], path: Path, note: str = "") -> None:
 
 
 def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
-    """The colour and marker of the lines of each label; if only one label's line is dashed without markers, it is grey.
+    """For each label of a line, its colour and marker. If exactly one label has a line that is dashed and without
+    markers, that line is grey; any other line gets its own colour and marker.
+
+    Args:
+        panels: all panels of the figure, with their lines.
 
     Raises:
         ValueError: there are more labels than colours.
@@ -102,7 +111,7 @@ def looks_of(panels: Sequence[Panel]) -> dict[str, tuple[str, str]]:
 
 
 def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
-    """Draw a line with its markers and its band."""
+    """Draw a line with its markers and its band, both in its colour."""
     if curve.low is not None and curve.high is not None:
         axes.fill_between(curve.x, curve.low, curve.high, color=colour, alpha=0.2, linewidth=0)
     axes.plot(
@@ -112,7 +121,9 @@ def draw_line(axes: Axes, curve: Curve, colour: str, marker: str) -> None:
 
 
 def set_scales(axes: Axes, panel: Panel) -> None:
-    """Set scales, ticks, labels and title of a panel's axes, and draw its marks; its lines must be drawn already."""
+    """Set scales, ticks, labels and title of a panel's axes, and draw its named dotted vertical lines (the field
+    marks). The panel's lines must be drawn already.
+    """
     x = [value for curve in panel.curves for value in curve.x]
     if panel.log_x:
         axes.set_xscale("log")
@@ -129,14 +140,14 @@ def set_scales(axes: Axes, panel: Panel) -> None:
 
 
 def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, columns: int = 3) -> None:
-    """Draw panels in rows into one figure. Lines of the same label have the same colour and marker in all panels,
-    except in panels whose field `apart` is true: their lines have looks and a legend of their own. A curve's field
-    `look`, if given, decides instead of its label.
+    """Draw panels in rows into one figure. Lines with the same label have the same colour and marker in all panels,
+    except in panels whose field `apart` is true: their lines have looks and a legend of their own. A line's field
+    `look`, a pair of indices of a colour and a marker, decides instead of its label if it is given.
 
     Args:
-        panels: with the ends of 95% intervals in their curves' `low` and `high`. path: of the figure. title: above
-        all panels. note: title of the common legend: replicates, intervals, what is held fixed. columns: panels in
-        a row.
+        panels: each with its lines, which may have the ends of 95% intervals in their fields `low` and `high`. path: of
+        the figure. title: above all panels. note: title of the common legend, with the number of replicates, the
+        intervals and what is held fixed. columns: panels in a row.
     """
     labels = list(dict.fromkeys(curve.label for panel in panels if not panel.apart for curve in panel.curves))
     height = 3.3 * math.ceil(len(panels) / columns) + 1.3
@@ -153,24 +164,25 @@ def plot_study(panels: Sequence[Panel], path: Path, title: str, note: str, colum
 
 
 WIDTH, HEIGHT, LINE = 4.3, 3.6, 0.34
-"""Width and height of a panel, and height of a row of a panel of groups, in inches."""
+"""Width and height of a panel, and height of one row in a panel that compares groups, all in inches."""
 
 
 def plot_by_trust(
     panels: Sequence[Panel], path: Path, groups: Mapping[str, Sequence[str]], title: str, note: str
 ) -> None:
-    """Draw panels in rows of three, in which lines are coloured by whom users must trust. The legend fills the place
-    after the last panel: a heading for each group, such as "nobody", and below it the group's lines, in shades of one
-    colour.
+    """Draw panels in rows of three. The colour of a line shows whom users must trust for its privacy, such as "nobody"
+    or a server. The legend fills the place after the last panel: a heading for each group, and below it the group's
+    lines, in shades of one colour.
 
     Args:
         panels: two or five, so that a place is left in the last row; the ends of 95% intervals are in their curves'
-        `low` and `high`. groups: for each heading, the labels of its lines, in the order of their markers; the
-        label of every line is in one of them. path: of the figure. title: above all panels. note: below them.
+        `low` and `high`. path: of the figure. groups: for each heading, which says who is trusted, the labels of its
+        lines, in the order of their markers; the label of every line is in one of them. title: above all panels. note:
+        text below the panels.
     """
     looks = {}
     for hue, labels in enumerate(groups.values()):
-        # step: the share of white by which each line of a group is lighter than the line before; at most 0.6 in all
+        # step: the share of white that each line of a group has more than the line before; at most 0.6 in all
         step = min(0.13, 0.6 / max(len(labels) - 1, 1))
         for index, label in enumerate(labels):
             rgb = to_rgb(COLOURS[hue % len(COLOURS)])
@@ -189,10 +201,12 @@ def plot_by_trust(
 def _legend(
     axes: Axes, groups: Mapping[str, Sequence[str]], looks: Mapping[str, tuple[str, str]], drawn: set[str]
 ) -> None:
-    """Fill axes with a legend: each group's heading and the labels below it, with their colours and markers.
+    """Fill axes with a legend: each group's heading and below it the labels of its lines, with their colours and
+    markers.
 
     Args:
-        looks: colour and marker by label. drawn: the labels of lines that are drawn; others are left out.
+        groups: for each heading, the labels of its lines. looks: colour and marker by label. drawn: the labels of lines
+        that are drawn; others are left out.
     """
     samples = {}
     for heading, labels in groups.items():
@@ -214,10 +228,11 @@ def _legend(
 
 @dataclass(frozen=True)
 class Marks:
-    """One panel: a table with a line for each pair of a row of the panel and a group.
+    """One panel of a figure that compares groups: its table has a line for each pair of a named row of the panel and a
+    group.
 
-    row, group: columns of texts. value: a column of numbers; the columns value + LOW and value + HIGH have the ends of
-    the 95% intervals.
+    row, group: names of the two columns of texts. value: name of a column of numbers; the columns value + LOW and value
+    + HIGH have the ends of the 95% intervals.
     """
 
     title: str
@@ -228,13 +243,14 @@ class Marks:
 
 
 def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> None:
-    """Draw panels that compare groups of users: each panel has named rows, and in each row a mark for every group at
-    its loss of accuracy. Up to seven groups are marks with 95% intervals and a legend; if there are more, the group's
-    name itself is the mark, without an interval.
+    """Draw panels that compare groups of users. Each panel has named rows, one below the other, and in each row a mark
+    for every group at its loss of accuracy. Up to seven groups are marks with 95% intervals and a legend; if there are
+    more, the group's name itself is the mark, without an interval.
 
     Args:
-        panels: each a table with a line for each pair of row and group; all with the same rows. path: of the
-        figure. title: above all panels. note: below them.
+        panels: all with the same rows; each has a table with a line for each pair of row and group, and the names of
+        the table's columns for the row, the group, and the loss. path: of the figure. title: above all panels. note:
+        below them.
     """
     rows = max(panel.table[panel.row].nunique() for panel in panels)
     height = (rows * LINE + 1.5) * math.ceil(len(panels) / 3) + 0.8
@@ -245,11 +261,11 @@ def plot_groups(panels: Sequence[Marks], path: Path, title: str, note: str) -> N
 
 
 def _draw(axes: Axes, panel: Marks, named: bool) -> None:
-    """Draws the marks of one panel; `named`: whether the names of its rows are written on its left."""
+    """Draw the marks of one panel; `named`: whether the names of its rows are written on its left."""
     names, groups = (list(panel.table[column].unique()) for column in (panel.row, panel.group))
     few = len(groups) <= len(COLOURS)
     for index, group in enumerate(groups):
-        # few groups are drawn a little apart in each row, with intervals; many groups as names at one height
+        # few groups: marks a little apart in each row, with intervals; many groups: their names, at one height
         part = panel.table[panel.table[panel.group] == group]
         shift = 0.5 * ((index + 0.5) / len(groups) - 0.5) if few else 0.0
         height = [names.index(name) + shift for name in part[panel.row]]

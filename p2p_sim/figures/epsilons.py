@@ -1,7 +1,7 @@
-"""Figures of ε: of each user on an overlay, cluster by cluster, under an attack, and by cluster size.
+"""Figures of ε: of each user on an overlay, of each cluster's users, under an attack, and by cluster size.
 
-In each function `path` is the figure's file, `statement` a text that states against whom, at which δ and on what
-condition ε holds, and `note` a text that names the run.
+In each function `path` is the figure's file. `statement` is a text that says against whom, at which δ and on what
+condition ε holds. `note` is a text that names the run.
 """
 
 import math
@@ -29,9 +29,10 @@ USER: Any = {"shape": "o", "rim": "#555555", "width": 0.4, "scale": 1.0}
 MEMBER: Any = {"shape": "o", "rim": COLOURS[1], "width": 2.0, "scale": 1.0}
 OWN: Any = {"shape": "s", "scale": 1.3}
 MOST_EDGES = 600
-"""Largest number of edges of an overlay that are all drawn; of more, only those along which a label travelled."""
+"""Largest number of edges of an overlay that are all drawn. If there are more, only those along which a label travelled
+are drawn."""
 MOST_POINTS = 50_000
-"""Largest number of points that are all drawn; of more points, those that would cover each other are drawn once."""
+"""Largest number of points that are all drawn. If there are more, points that would cover each other are drawn once."""
 
 
 def plot_overlay(
@@ -43,19 +44,19 @@ def plot_overlay(
 
     Args:
         edges: (e, 2) pairs of users who may ask each other, among p drawn users, numbered from 0. travelled: (e,)
-        whether a label travelled along the edge; of more than 600 edges only such are drawn, which the note then
-        says. degrees: (p,) each user's number of neighbours, some of whom may not be drawn. epsilon: (p,) certified
-        ε of each user's label. epsilon_local: ε₀, the ε of a noisy label alone, which is the upper end of the
-        colours; may be infinite. member: (p,) whether a user is in the coalition, which has a rim of its own. own:
-        (p,) whether her own noisy label reached the learner from herself because she got no reply; she is a square.
-        position: (p, 2) coordinates at which users are drawn, in any unit; None: a layout of the graph. path: of
-        the figure. statement: below the title: against whom, at which δ and on what condition ε holds. note: the
-        caption, which names the run.
+        whether a label travelled along the edge; if there are more than 600 edges, only such edges are drawn, and the
+        note says so. degrees: (p,) each user's number of neighbours, some of whom may not be drawn. epsilon: (p,)
+        certified ε of each user's label. epsilon_local: ε₀, the ε of a noisy label alone, which is the upper end of the
+        colours; may be infinite. member: (p,) whether a user is in the coalition; members have a rim of their own. own:
+        (p,) whether the learner got the user's own noisy label from herself because she got no reply; such a user is a
+        square. position: (p, 2) coordinates at which users are drawn, in any unit; None: a layout of the graph. path:
+        of the figure. statement: text below the title: against whom, at which δ and on what condition ε holds. note:
+        the caption, which names the run.
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
     graph.add_edges_from(edges.tolist())
-    # where users are drawn, and which edges are; areas and rims shrink with the number of users
+    # the places of users, and the edges that are drawn; areas and rims shrink with the number of users
     if position is not None:
         places = dict(enumerate(position.tolist()))
     elif graph.number_of_nodes() <= 150 and nx.is_connected(graph):
@@ -101,15 +102,15 @@ def plot_overlay(
 def plot_epsilon(
     epsilon: Floats, epsilon_local: float, own: Bools, cluster_offsets: Counts, *, path: Path, statement: str, note: str
 ) -> None:
-    """Draw the ε of every user's own label against her cluster, with the clusters in order from the smallest to the
-    largest, and ε₀ as a dashed line.
+    """Draw the ε of every user's own label above her cluster. The clusters are in order from the smallest to the
+    largest, and ε₀ is a dashed line.
 
     Args:
-        epsilon: (n,) certified ε of each of n users; may be infinite. epsilon_local: ε₀, the ε of a noisy label
-        alone. own: (n,) whether a user's own noisy label reached the learner from herself because she got no reply;
-        such users have a mark of their own. cluster_offsets: (C+1,); cluster c of C holds users
-        offsets[c]..offsets[c+1]-1. path: of the figure. statement: below the title: against whom, at which δ and on
-        what condition ε holds. note: the caption, which names the run.
+        epsilon: (n,) certified ε of each of n users; may be infinite. epsilon_local: ε₀, the ε of a noisy label alone.
+        own: (n,) whether the learner got the user's own noisy label from herself because she got no reply; such users
+        have a mark of their own. cluster_offsets: (C+1,) first user of each of C clusters; cluster c holds users
+        offsets[c]..offsets[c+1]-1. path: of the figure. statement: text below the title: against whom, at which δ and
+        on what condition ε holds. note: the caption, which names the run.
     """
     # x: the rank of the user's cluster by size
     sizes, top = np.diff(cluster_offsets), _top(epsilon, epsilon_local)
@@ -146,22 +147,26 @@ def plot_epsilon(
 
 
 def _top(epsilon: Floats, epsilon_local: float) -> float:
-    """The upper end of an axis or colour scale for users' ε: ε₀ or, if that is infinite or 0, above all finite ε."""
+    """The upper end of an axis or colour scale for users' ε: ε₀ or, if ε₀ is infinite or 0, 1.2 times the largest
+    finite ε (1 if that is 0 or no ε is finite).
+
+    Args:
+        epsilon: (n,) ε of each of n users. epsilon_local: ε₀, the ε of a noisy label alone.
+    """
     if math.isfinite(epsilon_local) and epsilon_local > 0:
         return epsilon_local
     return float(epsilon[np.isfinite(epsilon)].max(initial=0.0)) * 1.2 or 1.0
 
 
 def plot_attacked(curves: Mapping[str, Floats], type_one: Floats, drawn: Drawn, title: str, path: Path) -> None:
-    """Draw type II errors against type I errors of tests of one label against the other: the least that bounds allow,
-    and those that an attack reached. The attack's shares of errors are points, and the upper ends of their confidence
-    bounds a line.
+    """Draw the errors of tests that decide which of two labels a user holds: the type II error against the type I
+    error. Curves show the least errors that privacy bounds allow; points show the shares of errors that an attack
+    reached, and a line the upper ends of their confidence bounds.
 
     Args:
-        curves: by name, the least type II error at each type I error of `type_one`; a curve with "paper" in its
-        name is dashed. type_one: type I errors, in [0, 1]. drawn: shares of both errors of the attack at several
-        thresholds, with their upper bounds. title: above the axes. path: of the figure; it ends in .png, .pdf or
-        .svg.
+        curves: by name, the least type II error at each type I error of `type_one`; a curve with "paper" in its name is
+        dashed. type_one: type I errors, in [0, 1]. drawn: the attack's shares of both errors at several thresholds,
+        with their upper bounds. title: above the axes. path: of the figure; it ends in .png, .pdf or .svg.
     """
     with drawing(path, 6.2, 5.4, title=title) as (_, [axes]):
         axes.plot([0.0, 1.0], [1.0, 0.0], color=GREY, linewidth=0.8, label="no information")
@@ -191,10 +196,12 @@ DRAWN = (
 
 
 def plot_bounds(table: Sequence[BoundsRow], path: Path) -> None:
-    """Draw every ε of the table against the cluster size n, with a panel for each sampling rate.
+    """Draw several bounds of the learner's ε against the cluster size n, with a panel for each sampling rate θ and a
+    line for each kind of bound.
 
     Args:
-        table: rows of one flip probability, as `bounds_table` gives them.
+        table: one row for each θ and n, with the ε of each kind (None: that bound does not apply), at δ = 1/n². All
+        rows have the same flip probability α. path: of the figure.
     """
     panels = []
     for rate in sorted({row.sampling_rate for row in table}, reverse=True):

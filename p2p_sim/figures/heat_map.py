@@ -20,15 +20,16 @@ MOST_PRINTED = 60
 
 
 def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, note: str, path: Path) -> None:
-    """Draw a column as colours over two axes; at most 60 cells also show each value and half its interval's width.
+    """Draw a column as colours over two axes. If there are at most 60 cells, each cell also shows its value, with ±
+    half the width of its 95% interval if the table has intervals.
 
     Args:
-        table: one line a point, at most one for each pair of values of x and y.
-        x, y: columns along the axes, numbers or text; their values are evenly spaced, in the order of the table.
-        heat: column of numbers.
-        note: what is held fixed, for the caption.
+        table: one row for each point, at most one for each pair of values of x and y; the ends of the intervals are in
+        the columns heat + "_low" and heat + "_high". x, y: columns along the axes, numbers or text; their values are
+        evenly spaced, in the order of the table. heat: column of numbers. title: above the axes. note: what is held
+        fixed, for the caption. path: of the figure.
     """
-    # cells by row and column; half: half the widths of the intervals
+    # grid: values by row and column; half: half the widths of their intervals
     columns, rows = list(table[x].unique()), list(table[y].unique())
     cells = [rows.index(v) for v in table[y]], [columns.index(v) for v in table[x]]
     grid, half = (np.full((len(rows), len(columns)), np.nan) for _ in range(2))
@@ -57,7 +58,7 @@ def plot_heat(table: pd.DataFrame, x: str, y: str, heat: str, *, title: str, not
 
 
 def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
-    """The colour scale from the least finite value of `grid` to the largest; a little longer if both are equal."""
+    """The colour scale from the smallest finite value of `grid` to the largest; a little longer if these are equal."""
     finite = grid[np.isfinite(grid)]
     low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
     if logarithmic:
@@ -66,12 +67,17 @@ def _norm(grid: NDArray[np.float64], logarithmic: bool) -> Normalize:
 
 
 def _tick(cell: object, characters: int) -> str:
-    """A cell's value as text in lines of at most so many characters, in which no word is broken."""
+    """A cell's value as text in lines of at most `characters` characters; no word is broken."""
     return textwrap.fill(value(cell), characters, break_long_words=False)
 
 
 def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], norm: Normalize) -> None:
-    """Write the values `grid` into their cells, each with ± `half`, dark on light colours and light on dark ones."""
+    """Write each value of `grid` into its cell, dark on light colours and light on dark ones.
+
+    Args:
+        axes: of the heat map. grid: values by row and column; NaN: the cell stays empty. half: half the width of each
+        value's 95% interval, written after ±; NaN: no interval. norm: the colour scale, from values to 0..1.
+    """
     for (row, column), cell in np.ndenumerate(grid):
         if np.isnan(cell):
             continue
@@ -85,10 +91,12 @@ def _write(axes: Axes, grid: NDArray[np.float64], half: NDArray[np.float64], nor
 
 
 def _caption(table: pd.DataFrame, heat: str, half: NDArray[np.float64], printed: bool, note: str) -> str:
-    """The caption: the note, the number of replicates, and what the intervals are, or which ε is taken.
+    """The caption: the note, the number of replicates, and what the intervals are. For an ε, it says instead that ε is
+    the largest over the replicates.
 
     Args:
-        half: half the width of each cell's interval, NaN where there is none. printed: whether it is in the cells.
+        table: one row for each point. heat: the column that is drawn. half: half the width of each cell's interval, NaN
+        where there is none. printed: whether the intervals are written in the cells. note: what is held fixed.
     """
     if is_privacy(heat):
         last = "ε is the worst over replicates"

@@ -1,6 +1,6 @@
 """Figures of a network: when messages came, when users were served, and how the load was shared.
 
-In each function `path` is the file, whose ending decides the format, and `note` a text that names the run.
+In each function `path` is the figure's file, whose ending decides the format, and `note` is a text that names the run.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ MOST_LINES = 40
 MOST_INTERVALS = 200
 """Largest number of clusters whose intervals are drawn."""
 MOST_POINTS = 2000
-"""Largest number of points of a line; of a longer line, so many of its points are drawn."""
+"""Largest number of points of a line; if it has more, only this many of them are drawn."""
 QUANTILES = (0.5, 0.9, 0.99, 1.0)
 
 
@@ -36,12 +36,12 @@ def plot_timeline(times: Mapping[str, Floats], late_s: Floats, deadline_s: float
     """Draw how many messages of each kind were delivered, over time.
 
     Args:
-        times: delivery times of each kind, seconds, in any order.
-        late_s: delivery times of the replies that came after their request had expired.
-        deadline_s: when the learner stops taking submissions, or None.
+        times: for each kind of message, the delivery times in seconds, in any order. late_s: delivery times of the
+        replies that came after their request had expired. deadline_s: when the learner stops taking submissions, in
+        seconds, or None. path: of the figure; it ends in .png, .pdf or .svg. note: the caption, which names the run.
     """
     with drawing(path, 7.6, 4.4, note=note) as (_, [axes]):
-        # counts in bins that all kinds share; late replies as marks on the axis
+        # all kinds are counted in the same bins; late replies are marks on the axis
         everything = np.concatenate([*times.values(), np.zeros(0)])
         if everything.size == 0:
             axes.text(0.5, 0.5, "no message was delivered", transform=axes.transAxes, ha="center", color=GREY)
@@ -66,12 +66,15 @@ def plot_coverage(
     answered_s: Floats, submitted_s: Floats, cluster_offsets: Counts, sampling_rate: float | None,
     *, deadline_s: float | None, path: Path, note: str,
 ) -> None:  # fmt: skip
-    """Draw two shares of users against time: those who were answered, and those whose submission was taken.
+    """Draw two shares of users against time: those who got the label that they had asked a peer for, and those whose
+    submission the learner took. Up to 40 clusters also have lines of their own; θ is a dotted level.
 
     Args:
-        answered_s, submitted_s: (n,) when a user was answered and her submission was taken, seconds; infinity: never.
-        cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
-        sampling_rate: θ, or None. deadline_s: when the learner stops taking submissions, or None.
+        answered_s, submitted_s: (n,) seconds at which each of n users was answered, and at which her submission was
+        taken; infinity: never. cluster_offsets: (C+1,) first user of each of C clusters; cluster c holds users
+        offsets[c]..offsets[c+1]-1. sampling_rate: θ, the probability that a user submits; None: no level is drawn.
+        deadline_s: when the learner stops taking submissions, in seconds, or None. path: of the figure; it ends in
+        .png, .pdf or .svg. note: the caption, which names the run.
     """
     with drawing(path, 7.6, 4.8, note=note) as (_, [axes]):
         # shares of all users, so that a line ends below 1 by the share of those who are never served
@@ -104,13 +107,15 @@ def plot_coverage(
 
 
 def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
-    """Draw the share of users who handled at least so many messages, and who gave at least so many answers.
+    """Draw, for each number k, the share of users who sent or received at least k messages, and the share who gave at
+    least k answers.
 
     Args:
-        handled: (n,) messages a user sent or received. answers: (n,) replies she gave.
+        handled: (n,) messages that each of n users sent or received. answers: (n,) replies that she gave. path: of the
+        figure; it ends in .png, .pdf or .svg. note: the caption, which names the run.
     """
     with drawing(path, note=note) as (_, [axes]):
-        # a heavy tail: the busiest user handled ten times as many messages as half of the users
+        # a heavy tail: the busiest user handled at least ten times as many messages as the median user
         heavy = bool(handled.max() >= 10 * max(1.0, float(np.median(handled))))
         for index, (values, text) in enumerate(((handled, "messages sent or received"), (answers, "answers given"))):
             counts, users = np.unique(values, return_counts=True)
@@ -134,17 +139,16 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
 
 
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
-    """Draw, for each cluster, the share of its users whose submission the learner took, against the cluster's size,
-    beside θ and the share among all users. Up to 200 clusters have exact 95% (Clopper-Pearson) intervals of the
-    probability that a user's submission arrives.
+    """Draw, for each cluster, the share of its users whose submission the learner took, against the cluster's size. Two
+    levels are drawn beside it: θ, and the share among all users. Up to 200 clusters have exact 95% (Clopper-Pearson)
+    intervals of the probability that a user's submission arrives.
 
     The title says how many clusters' intervals miss θ, and how many would on average: if each user's submission arrived
     with probability θ, and if it arrived with the share measured among all users.
 
     Args:
-        sizes: (C,) number of users of each of C clusters. submissions: (C,) submissions taken from each.
-        sampling_rate: θ, the probability that a user submits. path: of the figure. note: the caption, which names
-        the run.
+        sizes: (C,) number of users of each of C clusters. submissions: (C,) submissions taken from each. sampling_rate:
+        θ, the probability that a user submits. path: of the figure. note: the caption, which names the run.
     """
     # exact intervals of each cluster's rate, and how many of them miss θ and the rate of all users
     bounds = [clopper_pearson(int(hits), int(n), TAIL) for hits, n in zip(submissions, sizes, strict=True)]
@@ -193,7 +197,9 @@ def _whole_numbers(axes: Axes, logarithmic: bool) -> None:
 
 
 def _spread(sizes: Counts) -> Floats:
-    """The clusters' sizes as places along x; equal sizes are moved apart a little, so that no mark hides another."""
+    """The clusters' sizes as places along x. Clusters of equal size are moved apart a little, so that no mark hides
+    another.
+    """
     groups = pd.Series(sizes).groupby(sizes)
     rank = groups.cumcount().to_numpy() - 0.5 * (groups.transform("size").to_numpy() - 1)
     gap = 0.006 * max(float(sizes.max() - sizes.min()), 0.2 * float(sizes.max()))
@@ -201,10 +207,10 @@ def _spread(sizes: Counts) -> Floats:
 
 
 def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: Any) -> None:
-    """Draw steps: the share of `times` (seconds; infinity: never) that lie at or before each time from 0 to `end`.
+    """Draw steps: for each time from 0 to `end`, the share of `times` that are at most this time.
 
     Args:
-        label: for the legend, or None. look: keywords of matplotlib's `step`.
+        times: seconds; infinity: never. label: for the legend, or None. look: keywords of matplotlib's `step`.
     """
     came = np.sort(times[np.isfinite(times)])
     steps = np.unique(np.linspace(0, came.size - 1, min(came.size, MOST_POINTS)).astype(np.int64))
@@ -213,13 +219,13 @@ def _stairs(axes: Axes, times: Floats, end: float, label: str | None, **look: An
 
 
 def _decades(times: Floats) -> bool:
-    """Whether times spread over more than two decades above their 5% quantile."""
+    """Whether the largest time is more than 100 times the 5% quantile of the times above 0."""
     times = times[times > 0]
     return bool(times.size and times.max() > 100 * np.quantile(times, 0.05))
 
 
 def _time_axis(axes: Axes, times: Floats) -> None:
-    """Set the x axis for times in seconds, logarithmic if these spread over more than two decades."""
+    """Set the x axis for times in seconds. It is logarithmic if the times spread over more than two decades."""
     if _decades(times):
         axes.set_xscale("log")
         powers_of_ten(axes.xaxis)
@@ -229,12 +235,14 @@ def _time_axis(axes: Axes, times: Floats) -> None:
 
 
 def _bins(axes: Axes, times: Floats) -> tuple[Floats, float]:
-    """The edges of a histogram's bins, in seconds, and the height that one message adds to its bin. If the times spread
-    over more than two decades, the bins are tenths of a decade and the height is 1, a count. Else the bins are equal
-    and the height is 1 over their width: messages per second. Both axes are labelled.
+    """The edges of a histogram's bins, in seconds, and the height that one message adds to its bin. Also labels both
+    axes.
+
+    If the times spread over more than two decades, the bins are tenths of a decade and the height is 1, a count. Else
+    the bins are equal and the height is 1 over their width: messages per second.
 
     Args:
-        axes: to label. times: of the messages, seconds.
+        axes: to label. times: delivery times of the messages, seconds.
     """
     _time_axis(axes, times)
     if _decades(times):

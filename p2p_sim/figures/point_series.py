@@ -1,4 +1,4 @@
-"""The content of a figure of points: its columns, lines, panels, references and caption. Nothing is drawn here."""
+"""The content of a figure of points, such as columns, lines, panels, references and caption. Nothing is drawn here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,23 +20,24 @@ REFERENCES = {
     "half_l1": "nonprivate_half_l1",
     "cells": "nonprivate_cells",
 }
-"""For a measured column, the column of the same learner without privacy, its reference."""
+"""For a measured column, the column with the same measure of the same learner without privacy: its reference."""
 BASELINES = {
     "error_rate": "majority_error_rate",
     "accuracy": "majority_accuracy",
     "excess_risk": "constant_excess_risk",
     "squared_error": "constant_squared_error",
 }
-"""For a measured column, the column of a prediction without features, its baseline: a majority class or a constant."""
+"""For a measured column, the column with the same measure of a prediction without features: its baseline. Such a
+prediction is always the majority class or the best constant."""
 
 
 @dataclass(frozen=True)
 class View:
     """The columns of a table of points that a figure shows.
 
-    x, y: columns along the axes; y holds numbers. group: columns; each combination of their values is a line.
-    facet: a column; each of its values is a panel. along: the axis of the sweep whose values are written at the marks
-    of a line, if x is no axis of the sweep. log_x, log_y: whether axes are logarithmic; None: if values lie above 0 and
+    x, y: columns along the axes; y holds numbers. group: columns; each combination of their values is a line. facet: a
+    column; each of its values is a panel. along: a swept key whose values are written at the marks of a line; it is
+    given if x is no swept key. log_x, log_y: whether the axis is logarithmic; None: it is if all values lie above 0 and
     spread over more than a decade.
     """
 
@@ -51,7 +52,7 @@ class View:
 
 @dataclass(frozen=True)
 class Series:
-    """One line: its label, its points, and its index among the groups, which fixes colour and marker."""
+    """One line: its label, its points, and its index among the groups, which fixes its colour and marker."""
 
     label: str
     index: int
@@ -68,9 +69,9 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
     and an index, from which colour and marker follow. Without group columns there is one line without a label.
 
     Args:
-        table: one row a point; combinations that it lacks make no line. group: columns. order: a table with all
-        combinations; the index of a line is the position of its combination there, so that lines look alike in
-        several panels; default: `table`.
+        table: one row for each point; combinations that it lacks make no line. group: names of columns. order: a table
+        with all combinations; the index of a line is the position of its combination there, so that lines look alike in
+        several panels; None: `table`.
     """
     if not group:
         return [Series("", 0, table)]
@@ -82,9 +83,11 @@ def series(table: pd.DataFrame, group: Sequence[str], order: pd.DataFrame | None
 
 
 def wants_log(values: pd.Series, chosen: bool | None) -> bool:
-    """Whether the axis of some values is logarithmic: as `chosen`, if a value is above 0.
+    """Whether the axis of some values is logarithmic. Text never has a logarithmic axis.
 
-    If `chosen` is None, it is for values that all lie above 0 and spread over more than a decade; it never is for text.
+    Args:
+        values: numbers or texts. chosen: True or False decides, but True holds only if a value is above 0. None: the
+        axis is logarithmic if all values lie above 0 and spread over more than a decade.
     """
     if not is_number(values):
         return False
@@ -96,14 +99,14 @@ def wants_log(values: pd.Series, chosen: bool | None) -> bool:
 
 def drawable(table: pd.DataFrame, view: View) -> tuple[pd.DataFrame, Sequence[str] | None]:
     """The points that can be drawn, with a new column "at", their coordinate along x; and the names along x, or None if
-    x is a number. Points whose y, or whose x as a number, is not finite are left out.
+    x is a number. Points whose y is not finite are left out, and so are points whose x is a number that is not finite.
 
     A number is its own coordinate. A text has the coordinate 0, 1, ... of its first occurrence in the table. If x is a
-    number, the points are in the order in which a line joins them: that of x or, if `view.along` names a swept key,
-    that of this key (the table's order if the key is a text).
+    number, the points are in the order in which a line joins them: in the order of x or, if `view.along` names a swept
+    key, in the order of this key (in the table's order if the key is a text).
 
     Args:
-        table: one row a point. view: the figure's columns, of which x, y and along matter.
+        table: one row for each point. view: the figure's columns, of which x, y and along matter.
     """
     points = table[np.isfinite(table[view.y])]
     if is_number(table[view.x]):
@@ -123,7 +126,13 @@ class Facet(NamedTuple):
 
 
 def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Facet]:
-    """The panels: for each value of the view's facet in the table, the points among `drawn` that have it; else one."""
+    """The panels of a figure, each with its heading and its points: one for each value of the column that makes panels.
+    If no column does, one panel with all points and an empty heading.
+
+    Args:
+        table: all points, whose values give the panels. drawn: the points that can be drawn. view: the figure's
+        columns; its field facet names the column that makes panels, or is None.
+    """
     column = view.facet
     values = list(table[column].unique()) if column else []
     facets = [Facet(f"{short(str(column))} = {value(facet)}", drawn[drawn[column] == facet]) for facet in values]
@@ -131,9 +140,12 @@ def facets_of(table: pd.DataFrame, drawn: pd.DataFrame, view: View) -> list[Face
 
 
 def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
-    """The lines with their points moved sideways, so that groups stand beside each other over each name in `places`.
+    """The lines, with the points of each moved sideways by an amount of its own. So the points of different lines that
+    belong to the same text along x stand side by side.
 
-    places: names of the values of x; None: x is a number, and no point is moved.
+    Args:
+        lines: with their points, whose coordinate along x is in the column "at". places: the texts along x; None: x is
+        a number, and no point is moved.
     """
     if places is None or not lines:
         return lines
@@ -145,7 +157,7 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
 
 
 def reference_text(y: str) -> str:
-    """The legend's text for the grey reference line of a figure: what is measured there without privacy. For the
+    """The legend's text for the grey reference line of a figure, which shows the same measure without privacy. For the
     columns "half_l1" and "cells", which describe a density, it is "the same cells without noise"; for all other
     measures it is "the same learner without privacy".
 
@@ -156,14 +168,20 @@ def reference_text(y: str) -> str:
 
 
 def baseline_text(y: str) -> str:
-    """The legend's text for the baseline of a figure of y (`BASELINES`), a prediction without features."""
+    """The legend's text for the baseline of a figure, a prediction without features: "the best constant" if y is an
+    excess risk or a squared error, else "always saying the majority class".
+
+    Args:
+        y: the column along the vertical axis.
+    """
     return "the best constant" if y in ("excess_risk", "squared_error") else "always saying the majority class"
 
 
 class ReferenceLines(NamedTuple):
     """The learner without privacy in one panel: one level for all x, or lines if its value differs between points.
 
-    column: of the table. level: a point with the level and its interval; None if there are lines.
+    column: of the table, with its values. level: one point with the level and its interval; None if there are lines.
+    lines: empty if there is a level.
     """
 
     column: str
@@ -172,18 +190,18 @@ class ReferenceLines(NamedTuple):
 
 
 def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
-    """The line of the learner without privacy in one panel: one level if its value is the same at all points, else one
-    line, or a line for each group if groups differ at the same x. None if y has no such reference, or if it was not
-    measured at every point.
+    """The learner without privacy in one panel: one level if its value is the same at all points, else one line, or a
+    line for each group if groups differ at the same x. None if y has no such reference, or if it was not measured at
+    every point.
 
     Args:
-        part: points of the panel, one row each, with their coordinate along x in the column "at". view: the
-        figure's columns.
+        part: points of the panel, one row each, with their coordinate along x in the column "at". view: the figure's
+        columns.
     """
     column = REFERENCES.get(view.y)
     if column is None or column not in part or part.empty or not np.isfinite(part[column]).all():
         return None
-    # values that rounding alone keeps apart are one level
+    # values that differ only by rounding are one level
     if np.ptp(part[column]) <= 1e-9 * abs(part[column]).max():
         return ReferenceLines(column, part.iloc[0], [])
     # one line for all groups where they agree at each x, else one for each group
@@ -194,11 +212,13 @@ def reference_of(part: pd.DataFrame, view: View) -> ReferenceLines | None:
 
 
 def baseline_of(part: pd.DataFrame, view: View) -> float | pd.Series | None:
-    """The value of a prediction without features for the points `part` of a panel, such as the majority class.
+    """What a prediction without features, such as the majority class, reaches in one panel, in the measure along y. It
+    is one number if it is about the same at all points, else the mean at each coordinate along x, with these
+    coordinates as index. None if y has no such baseline, or if it is not known at every point.
 
-    It is one number or, if points differ, the mean at each place along x.
-
-    None unless the value is known at every point.
+    Args:
+        part: points of the panel, one row each, with their coordinate along x in the column "at". view: the figure's
+        columns.
     """
     column = BASELINES.get(view.y)
     if column is None or column not in part or part.empty:
@@ -218,7 +238,7 @@ def replicates_text(table: pd.DataFrame) -> str:
 
 
 def count_range(counts: pd.Series, noun: str) -> str:
-    """The least and the largest of some counts as text, with the noun that is counted.
+    """The smallest and the largest of some counts as text, with the noun that is counted.
 
     >>> count_range(pd.Series([2, 2]), "replicate"), count_range(pd.Series([1, 3]), "replicate")
     ('2 replicates', '1 to 3 replicates')
@@ -228,10 +248,12 @@ def count_range(counts: pd.Series, noun: str) -> str:
 
 
 def caption(table: pd.DataFrame, drawn: pd.DataFrame, view: View, note: str) -> str:
-    """A figure's caption: the note, the number of replicates, intervals, which ε is taken, and points not drawn.
+    """A figure's caption: the note, the number of replicates, what the intervals are, that an ε is the largest over
+    replicates, and how many points are not drawn.
 
     Args:
-        table: all points. drawn: those that can be drawn.
+        table: all points, one row each. drawn: those that can be drawn. view: the figure's columns. note: what is held
+        fixed.
     """
     parts = [note, replicates_text(table)]
     if not is_privacy(view.y):

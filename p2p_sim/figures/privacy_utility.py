@@ -1,4 +1,4 @@
-"""Figures of a model's quality beside ε: of a single point, and of the trials of a search."""
+"""Figures of a model's quality against ε: of a single scenario, and of the trials of a search for settings."""
 
 import math
 import textwrap
@@ -27,11 +27,11 @@ STATEMENTS = (
 def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
     """Draw the quality of one result against every ε that somebody could state for it: that of the worst cluster, that
     against a coalition, those of the paper's formulas, and ε₀, which counts only the noise on a label. The quality is
-    excess risk if the law of the data is known, and else accuracy; of a released density it is half its L1 error or, if
-    that is unknown, its number of cells. All marks have the same height.
+    excess risk if the law of the data is known, and else accuracy. The quality of a released density is half its L1
+    error or, if that is unknown, its number of cells. All marks have the same height.
 
     Args:
-        rows: result rows of a single scenario, one a replicate. title: the scenario's name. path: of the figure.
+        rows: result rows of a single scenario, one for each replicate. title: the scenario's name. path: of the figure.
     """
     with drawing(path) as (figure, [axes]):
         draw_privacy_utility(axes, rows)
@@ -40,10 +40,12 @@ def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
 
 
 def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw accuracy, or the rows' other measure, against each ε that one could state, on axes without title and legend.
+    """Draw the quality of one result against every ε that somebody could state for it, on axes without title and
+    legend. The quality is accuracy, excess risk, or a density's error. The ε are, for example, that of the worst
+    cluster, that against a coalition, and ε₀ of the noisy label.
 
     Args:
-        rows: one line a replicate of a single point, as `load_results` gives them.
+        axes: to draw on. rows: result rows of a single scenario, one for each replicate, as data frame.
     """
     measure = _measure(rows)
     value = mean_interval(measure.values)
@@ -68,7 +70,7 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
         )  # fmt: skip
     if len(stated) > 1:
         axes.plot([min(stated.values()), max(stated.values())], [value.value] * 2, color=GREY, linewidth=0.8, zorder=0)
-    # space on both sides of the values, and plain numbers as ticks
+    # space on the left and right of the marks, and plain numbers as ticks
     axes.set_xscale("log")
     if stated:
         axes.set_xlim(min(stated.values()) / 3.0, max(stated.values()) * 2.0)
@@ -89,9 +91,10 @@ def draw_privacy_utility(axes: Axes, rows: pd.DataFrame) -> None:
 
 
 class _Measure(NamedTuple):
-    """The quality of the model in each replicate, with privacy and without.
+    """The quality of the model in each replicate.
 
-    label: of the axis. excess: whether it is excess risk, whose baseline is a constant.
+    values: with privacy. references: without privacy. label: of the axis. excess: whether the quality is excess risk,
+    whose baseline is a constant.
     """
 
     values: pd.Series
@@ -101,7 +104,13 @@ class _Measure(NamedTuple):
 
 
 def _measure(rows: pd.DataFrame) -> _Measure:
-    """The quality of the rows' model: excess risk if the law is known, a density's own measure, or else accuracy."""
+    """The quality in each replicate, with and without privacy, and the label of its axis. It is excess risk if the rows
+    have it (the law of the data is known), else accuracy on the holdout; for a density, half its L1 error or else its
+    number of cells.
+
+    Args:
+        rows: result rows of one scenario, one for each replicate.
+    """
     column = quality(rows)
     if column == "excess_risk":
         return _Measure(rows[column], rows["nonprivate_excess_risk"], f"excess risk ({loss_text(rows)})", excess=True)
@@ -112,12 +121,13 @@ def _measure(rows: pd.DataFrame) -> _Measure:
 
 
 def statements(rows: pd.DataFrame) -> dict[str, float]:
-    """The ε that could be printed for one scenario's result, by the text that goes with each.
+    """Every ε that could be stated for one scenario's result, by the text that says which ε it is.
 
-    For example the certified ε, a paper's bound, or ε₀ of the noisy label. Each is the largest over the replicates; one
-    that is 0, infinite, or missing in a row is left out.
+    Examples are the certified ε, a paper's bound, and ε₀ of the noisy label. Each is the largest over the replicates.
+    An ε that is 0, infinite, or missing in a row is left out.
 
-    rows: result rows of one scenario, one a replicate.
+    Args:
+        rows: result rows of one scenario, one for each replicate.
     """
     stated = {}
     for column, text in STATEMENTS:
@@ -130,21 +140,23 @@ def statements(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _ends(mean: Mean) -> tuple[float, float]:
-    """The lower and upper end of a mean's interval; the mean itself twice if it is of a single replicate."""
+    """The lower and upper end of the confidence interval of a mean over replicates; twice the mean itself if it is of a
+    single replicate, which has no interval.
+    """
     return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
 
 
 def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon: bool, title: str, path: Path) -> None:
-    """Draw the trials of a search for settings in two panels: the value of each trial in its order, with the best so
-    far; and the scores against ε, with a line through the trials that no other beats in both.
+    """Draw the trials of a search for settings in two panels. The first shows the value of each trial in its order,
+    with the best so far. The second shows the scores against ε, with a line through the trials that no other trial
+    beats in both.
 
     Args:
-        trials: one row a trial, with its number (trial), state ("finished" if all replicates ran), largest ε over
-        replicates (epsilon_upper), whether it meets the goal (meets_goal), which data the search looked at (look:
-        "public", "released", "curator" or "oracle", which is true labels that no ε counts), and its mean score.
-        column: of the score. more: whether a higher score is better. least_epsilon: whether the search is for the
-        least ε, whose progress is then drawn; otherwise it is for the best score. title: the goal. path: of the
-        figure.
+        trials: one row for each trial, with its number (trial), state ("finished" if all replicates ran), largest ε
+        over replicates (epsilon_upper), whether it meets the goal (meets_goal), which data the search looked at (look:
+        "public", "released", "curator" or "oracle", which is true labels that no ε counts), and its mean score. column:
+        of the score. more: whether a higher score is better. least_epsilon: whether the search is for the smallest ε;
+        the first panel then shows ε; otherwise the search is for the best score. title: the goal. path: of the figure.
     """
     look = str(trials["look"].iloc[0])
     note = {"oracle": "This search looked at true labels, which no ε here counts."}.get(look, f"Look: {look}.")
@@ -157,7 +169,8 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
     """Draw every trial's value in a column, and the best so far among the trials that meet the goal.
 
     Args:
-        trials: one row a trial, with trial and meets_goal. more: whether a higher value is better.
+        axes: to draw on. trials: one row for each trial, with its number (trial) and whether it meets the goal
+        (meets_goal). column: of the values. more: whether a higher value is better.
     """
     meets = trials["meets_goal"].to_numpy(bool)
     values = trials[column].to_numpy(float)
@@ -176,7 +189,8 @@ def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> Non
     """Draw the finished trials' scores against ε, and a line through the trials that no other beats in both.
 
     Args:
-        trials: one row a trial, with state and epsilon_upper. column: of the score. more: whether higher is better.
+        axes: to draw on. trials: one row for each trial, with its state and its largest ε over replicates
+        (epsilon_upper). column: of the score. more: whether a higher score is better.
     """
     finished = trials[trials["state"] == "finished"]
     finished = finished[np.isfinite(finished["epsilon_upper"].astype(float))]
@@ -191,7 +205,7 @@ def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> Non
 def front(epsilon: np.ndarray, values: np.ndarray, more: bool) -> list[int]:
     """Indices of the points that no other point beats in both ε and value, in ascending order of ε.
 
-    A smaller ε is better, and a higher value if `more`, else a smaller one.
+    A smaller ε is better. A higher value is better if `more` is true, else a smaller one.
 
     >>> front(np.array([0.2, 0.1, 0.3]), np.array([0.8, 0.7, 0.6]), True)
     [1, 0]

@@ -1,4 +1,4 @@
-"""One look for all figures: colour-blind-safe colours (Okabe and Ito), each with its own marker."""
+"""One look for all figures: colours that colour-blind people can tell apart (Okabe and Ito), and a marker for each."""
 
 import math
 import textwrap
@@ -55,15 +55,15 @@ def drawing(
     """A context with a new figure and the list of its panels' axes; the figure is written to a file at the end.
 
     Args:
-        path: of the file; its ending decides the format. width, height: inches. panels: how many axes.
-        columns: panels in a row, at most. title: above all panels. note: below them.
-        shared: whether panels share their scales. widths: of the columns, relative; by default equal.
+        path: of the file; its ending decides the format. width, height: of the figure, in inches. panels: how many
+        axes. columns: largest number of panels in a row. title: above all panels. note: below them. shared: whether
+        panels share their scales. widths: relative widths of the columns; None: equal.
     """
     from matplotlib import rc_context
 
     columns = min(panels, columns)
     with rc_context(RC):
-        # a grid of whole rows, whose last places may stay empty
+        # a grid of whole rows; the last places may stay empty
         figure = new_figure(width, height)
         rows = -(-panels // columns)
         every = figure.subplots(rows, columns, sharex=shared, sharey=shared, squeeze=False, width_ratios=widths)
@@ -80,7 +80,9 @@ def drawing(
 
 @contextmanager
 def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
-    """A context with axes to draw on: `existing`, or those of a new figure of pyplot, which notebooks show."""
+    """A context with axes to draw on: `existing` or, if that is None, those of a new pyplot figure, which notebooks
+    show.
+    """
     from matplotlib import pyplot, rc_context
     from matplotlib.layout_engine import ConstrainedLayoutEngine
     from matplotlib.text import Text
@@ -90,7 +92,7 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
             yield existing
         return
 
-    # before the settings below, as pyplot may choose a backend; the pads, in inches, are the only margin
+    # made before the settings below, as pyplot may choose a backend; the pads, in inches, are the only margin
     figure = pyplot.figure(figsize=(7.2, 4.4), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
     with rc_context({**RC, "text.parse_math": True}):
         axes = figure.subplots()
@@ -101,7 +103,10 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
 
 @contextmanager
 def _literal(*texts: "Text") -> Iterator[None]:
-    """A context in which a dollar sign in these texts is plain; texts that are set later may be mathematics again."""
+    """A context in which a dollar sign in the given texts of a figure is a plain character. What is written into them
+    inside the context stays plain. Once it has ended, a new text in them is read as mathematics between dollar signs
+    again, if it was before.
+    """
     before = [(text.get_text(), text.get_parse_math()) for text in texts]
     for text in texts:
         text.set_parse_math(False)
@@ -115,7 +120,8 @@ def _literal(*texts: "Text") -> Iterator[None]:
 
 
 def inches(axes: "Axes") -> tuple[float, float]:
-    """The width and height of axes in inches, as far as the layout is known."""
+    """The width and height of axes in inches, according to the layout so far; drawing the figure may still change them.
+    """
     figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
     return size.width / figure.dpi, size.height / figure.dpi
 
@@ -129,20 +135,24 @@ def legend_inside(axes: "Axes") -> None:
 
 
 def legend_below(figure: "Figure", grid: Sequence["Axes"], note: str, columns: int = 3, size: float = 9) -> None:
-    """Draw one legend below the panels `grid`, with each label once, in `columns` columns, and a note as its title."""
+    """Draw one legend below the panels `grid`, with each label once, in `columns` columns. `note` is its title, and
+    `size` the font size in points.
+    """
     title = textwrap.fill(note, int(15 * figure.get_figwidth()))
     _one_legend(figure, grid, title, loc="outside lower left", fontsize=size, ncols=columns)
 
 
 def legend_beside(figure: "Figure", grid: Sequence["Axes"], note: str) -> None:
-    """Draw one legend for the panels `grid` in the empty place after them, with each label once and a note as title."""
+    """Draw one legend for the panels `grid` in the empty place after them, with each label once and `note` as its
+    title.
+    """
     empty = figure.axes[len(grid)]
     width = figure.get_figwidth() / empty.get_gridspec().ncols  # type: ignore[union-attr]
     _one_legend(empty, grid, textwrap.fill(note, int(12 * width)), loc="center left", fontsize=9)
 
 
 def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **look: Any) -> None:
-    """Draw a legend with every label of the panels `grid` once on `target`; `look` goes to matplotlib's `legend`."""
+    """Draw one legend on `target` with every label of the panels `grid` once; `look` goes to matplotlib's `legend`."""
     handles: dict[str, Any] = {}
     for axes in grid:
         for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
@@ -154,13 +164,15 @@ def _one_legend(target: "Figure | Axes", grid: Sequence["Axes"], title: str, **l
 
 
 def save(figure: "Figure", path: Path) -> None:
-    """Write a figure without clock times, so that the same figure gives the same file."""
+    """Write a figure to a file without the time of writing, so that the same figure always gives the same file."""
     drop = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
     figure.savefig(path, metadata=drop.get(path.suffix))
 
 
 def powers_of_ten(axis: "Axis") -> None:
-    """Label a logarithmic axis's ticks with powers of ten, in superscripts, as texts are not parsed as mathematics."""
+    """Label the ticks of a logarithmic axis with powers of ten. The exponents are superscript characters, as texts are
+    not parsed as mathematics.
+    """
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     axis.set_major_formatter(FuncFormatter(lambda x, _: "10" + str(round(math.log10(x))).translate(RAISED)))
@@ -168,9 +180,11 @@ def powers_of_ten(axis: "Axis") -> None:
 
 
 def plain_log_ticks(axis: "Axis", low: float, high: float, room: float = math.inf) -> None:
-    """Label the ticks of a logarithmic axis, which shows low to high, both above 0, with plain numbers.
+    """Label the ticks of a logarithmic axis with plain numbers.
 
-    room: length of the axis in inches; fewer ticks are set if their numbers would overlap.
+    Args:
+        axis: it shows the range from low to high, both above 0. room: length of the axis in inches; fewer ticks are set
+        if their numbers would overlap.
     """
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 

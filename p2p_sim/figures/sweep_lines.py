@@ -1,4 +1,4 @@
-"""Figures of a sweep: lines with intervals, and theory fitted to them."""
+"""Figures of a sweep: lines with intervals, and formulas of the theory fitted to the points."""
 
 import math
 import textwrap
@@ -40,23 +40,25 @@ STYLES = ("-", "--", ":")
 MOST_SERIES = len(COLOURS) * len(STYLES)
 MOST_FACETS = 12
 SIDES = ((5, 4, "left", "bottom"), (5, -4, "left", "top"), (-5, 4, "right", "bottom"), (-5, -4, "right", "top"))
-"""Places for the name of a mark: distance from the mark, right and up, in points, and the name's corner there."""
+"""Places for the name of a mark: the distances from the mark to the right and up, in points, and the corner of the name
+that lies there."""
 
 
 def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Path) -> None:
     """Draw one column of a table of points against another as lines with 95% intervals, in one or several panels.
 
-    Points whose x or y is not finite are left out and counted in the caption. If y is a measure of quality, such as
-    accuracy, the same learner without privacy is drawn in grey.
+    Points that cannot be drawn because x or y is not finite are counted in the caption. If y is a measure of quality,
+    such as accuracy, the same learner without privacy is drawn in grey.
 
     Args:
-        table: one row a point, as `p2p_sim.measures.point_means.points` gives it.
-        view: the columns.
-        note: what is held fixed, for the caption.
+        table: one row for each combination of the swept values, with means over replicates and, in the columns "_low"
+        and "_high", the ends of their 95% intervals. view: the columns along x and y, those whose values make lines
+        (group) and panels (facet), and the swept key written beside the marks (along). title: above the panels. note:
+        what is held fixed, for the caption. path: of the figure.
     """
     drawn, names = drawable(table, view)
     panels = facets_of(table, drawn, view)
-    # rows of three panels, but four as two by two
+    # rows of three panels; four panels are two by two
     columns = 2 if len(panels) == 4 else min(3, len(panels))
     rows = math.ceil(len(panels) / columns)
     width, height = (7.2, 4.8) if len(panels) == 1 else (max(7.2, 3.6 * columns), 3.0 * rows + 1.6)
@@ -76,9 +78,13 @@ def plot_lines(table: pd.DataFrame, view: View, title: str, note: str, path: Pat
 def _label_axes(
     figure: "Figure", grid: Sequence[Axes], table: pd.DataFrame, drawn: pd.DataFrame, view: View, *, columns: int
 ) -> str:
-    """Label x below the lowest panels `grid`, and y once; return what the caption must add.
+    """Label x below the lowest panels, and y once. If several panels share a row's width and x's long name has more
+    than 40 characters, the panels get x's short name, and the long one is returned for the caption; otherwise the
+    returned text is empty.
 
-    That is x's long name if the panels have no room for it, and else empty.
+    Args:
+        figure, grid: the figure and its panels' axes. table: all points. drawn: those that can be drawn. view: the
+        figure's columns x and y, and whether their axes are logarithmic. columns: number of panels in a row.
     """
     width, height = figure.get_size_inches()
     x_text, y_text, note = long(view.x, table), long(view.y, table) + _scale_text(drawn, view.y, view.log_y), ""
@@ -95,7 +101,9 @@ def _label_axes(
 
 
 def _marks(view: View) -> str:
-    """The end of a caption that says what the numbers at the marks are; empty if the marks have no numbers."""
+    """The end of a caption that says which swept key's values are written beside the marks (`view.along`); empty if
+    none are.
+    """
     return f"; numbers at the marks: {short(view.along)}" if view.along else ""
 
 
@@ -104,13 +112,13 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
     column of the view that makes panels is ignored.
 
     Args:
-        axes: to draw on. table: one row a point, with means and the ends of their intervals. view: the columns
+        axes: to draw on. table: one row for each point, with means and the ends of their intervals. view: the columns
         along x and y, those whose values make lines (group), and the swept key written beside the marks (along), if
         any. held: what all points share, for the caption.
 
     Returns:
-        The caption, which says what the intervals are, that an ε is the largest over replicates, and how many
-        points could not be drawn.
+        The caption, which says what the intervals are, that an ε is the largest over replicates, and how many points
+        could not be drawn.
     """
     drawn, names = drawable(table, view)
     _draw_panel(axes, drawn, drawn, view, names=names)
@@ -126,10 +134,13 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
 
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
-    """Draw one line with its 95% intervals: a band if x is a number, else bars.
+    """Draw one line with its 95% intervals. They are a band if x is a number, the points are joined in its order, and
+    there are at least three; else bars.
 
     Args:
-        places: names of the values of x; None: x is a number.
+        axes: to draw on. line: its label, its points (one row each, with the coordinate along x in the column "at"),
+        and the index that fixes its colour and marker. view: the figure's columns, of which y and along matter. places:
+        the texts along x; None: x is a number.
     """
     colour, marker = COLOURS[line.index % len(COLOURS)], MARKERS[line.index % len(MARKERS)]
     style = STYLES[line.index // len(COLOURS) % len(STYLES)]
@@ -151,9 +162,13 @@ def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | No
 
 
 def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
-    """Draw, for the points `part` of a panel, the same learner without privacy in grey, if it was measured.
+    """Draw, in grey, what the same learner reaches without privacy, if it was measured at all points of the panel. If
+    the value is the same at all points, it is a dashed level with its 95% interval as a band; else it is one or several
+    dashed lines with bands.
 
-    It is a dashed level with its band, or dashed lines if the value varies.
+    Args:
+        axes: to draw on. part: points of the panel, one row each, with their coordinate along x in the column "at".
+        view: the figure's columns, of which y, group and along matter.
     """
     reference = reference_of(part, view)
     if reference is None:
@@ -180,13 +195,15 @@ def draw_reference(axes: Axes, part: pd.DataFrame, view: View) -> None:
 def _draw_panel(
     axes: Axes, part: pd.DataFrame, drawn: pd.DataFrame, view: View, *, names: Sequence[str] | None
 ) -> None:
-    """Draw the lines of one panel, with the learner without privacy and a prediction without features.
+    """Draw the lines of one panel, with two comparisons: the same learner without privacy, and a prediction without
+    features, such as the majority class.
 
     Args:
-        part: points of the panel. drawn: points of all panels. names: of the values of x, if these are text.
+        axes: to draw on. part: points of the panel, one row each. drawn: points of all panels. view: the figure's
+        columns along x and y and those whose values make lines (group). names: the texts along x; None: x is a number.
     """
     draw_reference(axes, part, view)
-    # a thin line at what a prediction without features reaches: a level, or the mean of the points at each x
+    # thin line: what a prediction without features reaches, as a level or as the mean of the points at each x
     baseline, text = baseline_of(part, view), baseline_text(view.y)
     if isinstance(baseline, float):
         axes.axhline(baseline, color=GREY, linestyle=":", linewidth=1.0, label=text)
@@ -200,7 +217,9 @@ def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | N
     """Set scales, limits and ticks of the axes to fit the points `drawn`.
 
     Args:
-        places: names of the values of x; None: x is a number.
+        axes: to set. drawn: one row for each point, with its coordinate along x in the column "at". view: the figure's
+        columns, of which y matters, and whether the axes are logarithmic (log_x, log_y; None: it follows from the
+        values). places: the texts along x; None: x is a number.
     """
     if places is not None:
         axes.set_xticks(
@@ -220,7 +239,7 @@ def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | N
         columns = (view.y, view.y + LOW, view.y + HIGH, REFERENCES.get(view.y), BASELINES.get(view.y))
         heights = drawn[[column for column in columns if column in drawn]].to_numpy(dtype=float)
         heights = heights[np.isfinite(heights) & (heights > 0)]
-        # an interval that reaches to 0 or nearly so must not stretch the axis over empty decades
+        # an interval that reaches (almost) to 0 must not stretch the axis over empty decades
         low = max(float(heights.min()), float(drawn[view.y][drawn[view.y] > 0].min()) / 10.0)
         axes.set_ylim(low / 1.15, float(heights.max()) * 1.15)
         plain_log_ticks(axes.yaxis, low, float(heights.max()))
@@ -230,10 +249,11 @@ def scale(axes: Axes, drawn: pd.DataFrame, view: View, places: Sequence[str] | N
 
 def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
     """Write beside the marks of each line the value of the swept key `view.along`, along which the points are joined.
-    The first mark of a line also gets the key's symbol, such as "α = 0.1", the others the value alone.
+    The first mark of a line also gets the key's symbol, such as "α = 0.1"; the others get the value alone.
 
-    A name that would cover a mark or another name, or would leave the panel, is left out. Both ends of each line come
-    first; a line of more than 12 points has no other names. Call this last, as the final layout decides what fits.
+    A name that would cover a mark or another name, or would leave the panel, is left out. Both ends of each line are
+    named first; if a line has more than 12 points, only its ends are named. Call this last, as the final layout decides
+    what fits.
 
     Args:
         axes: on which the lines are. drawn: their points, one row each. view: the figure's columns.
@@ -255,10 +275,12 @@ def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
 def _name_mark(
     axes: Axes, line: Series, at: int, view: View, *, covered: Sequence[Bbox], panel: BboxBase
 ) -> Bbox | None:
-    """Name the mark of the line's point number `at`, on the first side that is free; return the name's box, or None.
+    """Write the value of the swept key `view.along` beside one mark of a line, on the first side that is free. Return
+    the box of this name, or None if no side is free.
 
     Args:
-        covered: boxes that the name must not overlap. panel: the box in which it must stay.
+        axes: to write on. line: with its points. at: number of the point. view: the figure's columns. covered: boxes
+        that the name must not overlap. panel: the box in which it must stay.
     """
     x, y, along = (line.points[column].iloc[at] for column in ("at", view.y, view.along))
     text = value(along) if at else pairs([str(view.along)], [along])
@@ -277,12 +299,17 @@ def _name_mark(
 
 
 def _scale_text(drawn: pd.DataFrame, column: str, chosen: bool | None) -> str:
-    """The end of an axis label: ", log scale" if the axis of a column is logarithmic, else empty."""
+    """The end of an axis label: ", log scale" if the axis is logarithmic, else empty.
+
+    Args:
+        drawn: the points that can be drawn. column: the one along the axis. chosen: whether the axis is logarithmic;
+        None: it is if all values lie above 0 and spread over more than a decade.
+    """
     return ", log scale" if wants_log(drawn[column], chosen) else ""
 
 
 def wrapped(text: str, inches: float) -> str:
-    """An axis label broken into lines that fit into a length in inches."""
+    """An axis label, broken into lines that fit into an axis of the given length in inches."""
     return textwrap.fill(text, int(11 * inches))
 
 
@@ -313,13 +340,14 @@ def plot_fit(
     privacy, and the floor: the excess risk that would remain with infinitely many exchanged labels.
 
     Args:
-        table: one row a point. view: the columns; y is the excess risk, x a number, and none makes panels. slopes:
-        for the label of a line ("" if there is a single line), the estimated slope of ln y against ln x. fits: at
-        most two sums of theoretical terms in α, in the heterogeneity φ of clusters and in the number of labels,
-        with constants fitted to all points. title: above the axes. note: what is held fixed, for the caption. path:
-        of the figure.
+        table: one row for each point. view: the columns; y is the excess risk, x a number, and no column makes panels.
+        slopes: for the label of a line ("" if there is a single line), the estimated slope of ln y against ln x. fits:
+        at most two fitted formulas, each with its value at every row of the table. A formula is a sum of terms with
+        fitted constants; the terms come from theory and depend on the flip probability α, the number of labels, and the
+        heterogeneity φ (how far users' label distributions lie from their cluster's). title: above the axes. note: what
+        is held fixed, for the caption. path: of the figure.
     """
-    # the fitted values as columns, so that the points that can be drawn keep them
+    # the fitted values become columns, so that each point that can be drawn keeps its own
     for fit in fits:
         table = table.assign(**{fit.name: fit.fitted})
     drawn, _ = drawable(table, view)
@@ -346,12 +374,12 @@ def plot_fit(
 
 
 def _draw_floor(axes: Axes, drawn: pd.DataFrame) -> None:
-    """Draw a line at the excess risk that infinitely many exchanged labels would leave, which is exact (the column
-    excess_risk_floor). Nothing is drawn if a point has no such value above 0, or if points with the same x differ in
-    it.
+    """Draw a line at the excess risk that would remain with infinitely many exchanged labels; it is computed exactly
+    (the column excess_risk_floor). Nothing is drawn if a point has no such value above 0, or if points with the same x
+    have different values.
 
     Args:
-        axes: to draw on. drawn: one row a point, with its coordinate along x in the column "at".
+        axes: to draw on. drawn: one row for each point, with its coordinate along x in the column "at".
     """
     floor = drawn[FLOOR].astype(float) if FLOOR in drawn else pd.Series([np.nan])
     if not (np.isfinite(floor) & (floor > 0)).all():

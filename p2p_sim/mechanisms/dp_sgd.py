@@ -1,15 +1,15 @@
 """DP-SGD for multinomial logistic regression by a trusted curator, plain and as LabelDP-Pro.
 
-The curator learns from all labels, and releases only the noisy model.
+The curator sees all labels, and releases only the noisy model.
 
-Plain DP-SGD (Abadi et al. 2016) is the baseline of the clustering paper's Figure 1; here features are public, and each
+Plain DP-SGD (Abadi et al. 2016) is the baseline of the clustering paper's Figure 1. Here features are public, and each
 user has one protected label.
 
 LabelDP-Pro (Ghazi et al. 2024) projects noisy gradients by public features. The class gradients of a public row are the
-gradients that the row would have under each class; they are known without any label. Without noise the mean gradient is
-about a mixture of class gradients, so the noisy gradient is replaced by the nearest such mixture. This is the variant
-ALTCONV: the public rows of a step are drawn independently of its batch. A variant that used the rows of the batch would
-reveal who is in the batch, so that subsampling would no longer amplify privacy.
+gradients that the row would have under each class; they are known without any label. Without noise, the mean gradient
+is approximately a mixture of class gradients, so the noisy gradient is replaced by the nearest such mixture. This is
+the variant ALTCONV: the public rows used in a step are drawn independently of the step's batch. A variant that used the
+rows of the batch would reveal who is in the batch, so that subsampling would no longer amplify privacy.
 """
 
 import math
@@ -34,7 +34,8 @@ Singles = NDArray[np.float32]
 class NoisySteps(Mechanism):
     """Base of mechanisms in which a curator takes noisy gradient steps on the log loss and releases the model.
 
-    of_steps: class of the accountant of all steps, made from noise multiplier, sampling rate and number of steps.
+    of_steps: the class of accountants for all steps together; an accountant is made from noise multiplier, sampling
+    rate and number of steps.
     """
 
     of_steps: ClassVar[type[DpSgd]] = DpSgd
@@ -66,7 +67,15 @@ class NoisySteps(Mechanism):
         return max(1, round(self.epochs / self.sampling_rate))
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the least noise multiplier certified for ε at δ."""
+        """This configuration with the noise multiplier set. If a target ε is given, it is the smallest noise multiplier
+        (3 digits) that is certified to meet this ε at the scenario's δ.
+
+        Args:
+            setup: what is known of the users and the scenario; only its δ is used.
+
+        Raises:
+            InputError: no allowed noise meets the target, or δ is so small that rounding would hide it.
+        """
         fixed = self
         try:
             if self.target_epsilon is not None:
@@ -122,14 +131,15 @@ class NoisySteps(Mechanism):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """The gradient (K, d+1) by which a step moves the weights of K classes, for d features and an intercept. Here
-        it is the noisy gradient itself. A subclass may replace it by one nearer to the true gradient, using public
-        values only, so that privacy does not change.
+        """The gradient (K, d+1) along which this step moves the weights of K classes, for d features and an intercept.
+        Here it is the noisy gradient itself. Subclasses may override this method and return a gradient that is nearer
+        to the true one; they use public values only, so that privacy does not change.
 
         Args:
-            gradient: (K, d+1), noisy mean over the batch. weights: (K, d+1) before the step. inputs: (n, d+1)
-            scaled public features of all n users, with a constant 1 at the end. norms: (n,) L2 norms of the rows of
-            `inputs`. rng: draws that are independent of the batch.
+            gradient: (K, d+1), mean of the clipped gradients of the batch, with noise. weights: (K, d+1), the model
+            before this step moves it. inputs: (n, d+1), public features of all n users, centred and scaled by one
+            number, with a constant 1 at the end. norms: (n,), L2 norms of the rows of `inputs`. rng: draws that are
+            independent of the batch.
         """
         return gradient
 
@@ -137,10 +147,10 @@ class NoisySteps(Mechanism):
 class DpSgdConfig(NoisySteps):
     """A curator who holds all labels takes noisy gradient steps on the log loss and releases the model.
 
-    The defaults were chosen once on MNIST, Fashion-MNIST and digits, for a low error rate at ε from 0.1 to 4; on these
-    sets ε does not cover that choice. The defaults clip nearly every gradient, and the model's probabilities are not
-    calibrated. With `feature_norm = 1` and `clip = 2` hardly any gradient is clipped, which is better if log loss
-    counts.
+    The defaults were chosen once on MNIST, Fashion-MNIST and digits, for a low error rate at ε from 0.1 to 4. On these
+    data sets, ε does not cover that choice. The defaults clip nearly every gradient, and the model's predicted
+    probabilities are not calibrated. With `feature_norm = 1` and `clip = 2` hardly any gradient is clipped, which is
+    better if log loss counts.
     """
 
     kind: Literal["dp_sgd"] = "dp_sgd"
@@ -230,11 +240,14 @@ class LabelDpProConfig(NoisySteps):
     def denoised(
         self, gradient: Singles, weights: Singles, inputs: Singles, norms: Singles, rng: np.random.Generator
     ) -> Singles:
-        """Returns a mixture (K, d+1) of clipped class gradients of public rows that is close to the noisy gradient.
+        """Returns a gradient (K, d+1) of less noise: a mixture close to the noisy gradient, made of gradients that
+        public rows would have. A row has one such gradient under each of the K classes, clipped to norm `clip`; no true
+        label is needed.
 
         Args:
-            gradient: (K, d+1), noisy. weights: (K, d+1) before the step. inputs: (n, d+1), norms: (n,) of all users.
-            rng: draws the public rows, independently of the batch.
+            gradient: (K, d+1), noisy mean over the batch. weights: (K, d+1), the model before this step moves it.
+            inputs: (n, d+1), scaled public features of all n users, with a constant 1 at the end. norms: (n,), L2 norms
+            of the rows of `inputs`. rng: draws the public rows, independently of the batch.
         """
         rows = rng.integers(0, len(inputs), self.public_batch)
         inputs = inputs[rows]
@@ -245,10 +258,13 @@ class LabelDpProConfig(NoisySteps):
 
 
 def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: float) -> Singles:
-    """Returns residuals (m, K, K): entry [i, y] ⊗ x_i is the clipped log-loss gradient that row x_i has under class y.
+    """Returns residuals (m, K, K) of m public rows. Entry [i, y] is the vector (p - e_y) of row x_i under class y,
+    where p are the model's class probabilities of the row and e_y is the one-hot vector of y; it is shortened so that
+    [i, y] ⊗ x_i is the log-loss gradient that the row would have under class y, clipped to norm `clip`.
 
     Args:
-        weights: (K, d+1). inputs: (m, d+1) rows. norms: (m,) of these rows. clip: largest norm of a gradient.
+        weights: (K, d+1), the model. inputs: (m, d+1), the rows x. norms: (m,), L2 norms of these rows. clip: largest
+        norm of a gradient.
     """
     residuals = softmax(inputs @ weights.T)[:, None, :] - np.eye(len(weights), dtype=np.float32)
     lengths = norms[:, None] * np.sqrt(np.einsum("iyk,iyk->iy", residuals, residuals))
@@ -257,31 +273,33 @@ def class_residuals(weights: Singles, inputs: Singles, norms: Singles, clip: flo
 
 
 def mixed(mixture: NDArray[np.floating], residuals: Singles, inputs: Singles) -> Singles:
-    """Returns the sum (K, d+1) of all class gradients residuals[i, y] ⊗ inputs[i], each times the weight mixture[i, y].
+    """Returns the sum (K, d+1) of all gradients residuals[i, y] ⊗ inputs[i], each times the weight mixture[i, y]. Such
+    a gradient is the one that public row i would have under class y.
 
     Args:
-        mixture: (m, K). residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1).
+        mixture: (m, K), weights. residuals: (m, K, K), as `class_residuals` returns them. inputs: (m, d+1), the rows.
     """
     return np.asarray(np.einsum("iy,iyk->ki", mixture.astype(np.float32), residuals) @ inputs)
 
 
 def nearest_mixture(target: Singles, residuals: Singles, inputs: Singles, iterations: int) -> NDArray[np.float64]:
-    """Weights (m, K) of the mixture of class gradients residuals[i, y] ⊗ inputs[i] that is about nearest to a target.
+    """Weights (m, K), at least 0 and of sum 1, of a mixture of gradients that is close to a target gradient. The
+    gradient with weight [i, y] is residuals[i, y] ⊗ inputs[i], which public row i would have under class y.
 
-    Computed by accelerated projected descent. Every iterate is a distribution over rows and classes, so that stopping
-    early costs only utility.
+    The weights that minimise the distance are approximated by accelerated projected gradient descent. The weights are a
+    distribution over rows and classes after every iteration, so stopping early costs only utility.
 
     Args:
-        target: (K, d+1), a gradient. residuals: (m, K, K), from `class_residuals`. inputs: (m, d+1).
-        iterations: number of steps.
+        target: (K, d+1), a gradient. residuals: (m, K, K), as `class_residuals` returns them. inputs: (m, d+1), the
+        rows. iterations: number of descent steps.
     """
 
     def pulled(gap: Singles) -> NDArray[np.float64]:
-        """Scalar products (m, K) of a gradient with each class gradient: the log-loss gradient that one of the m public
-        rows would have under one of K classes.
+        """Scalar products (m, K) of one gradient with the log-loss gradient that each of the m public rows (`inputs`,
+        with `residuals`, of the call) would have under each of K classes.
 
         Args:
-            gap: (K, d+1) the gradient, for d features and an intercept.
+            gap: (K, d+1), the one gradient, for d features and an intercept.
         """
         return np.asarray(np.einsum("iyk,ik->iy", residuals, inputs @ gap.T), dtype=np.float64)
 

@@ -1,6 +1,6 @@
 """Privacy bounds of a finished exchange, for each cluster of the realised network and each observer.
 
-`realised_accountants.accountant` chooses the accountant of each observer, and explains the choice.
+The function `realised_accountants.accountant` chooses the accountant for each observer, and explains the choice.
 """
 
 import itertools
@@ -38,14 +38,15 @@ Floats = NDArray[np.float64]
 class ClusterPrivacy:
     """Privacy bounds of one cluster against several observers, each for the user with the largest ε.
 
-    learner: the learner, who sees the set of submissions. others: the learner, about users who did not submit their own
-    label. timed: a learner who also sees when each submission came. coalition: the learner together with the cluster's
-    colluding users, about all other users.
+    learner: against the learner, who sees the set of submissions without their senders. others: the same, for users who
+    did not submit their own label. timed: against a learner who also sees when each submission came. coalition: against
+    the learner together with the cluster's colluding users, for all other users.
     watched: whether the cluster has colluding users.
     meets: upper bound of the probability that a colluding user fetched a given user's label; None if it is unknown or
     nobody colludes.
-    unmet: the coalition's bound about users whose label no colluding user fetched; None if there is no such user.
-    sample: the largest bound of a sample of users, if `others` is an upper bound not computed for each user; else None.
+    unmet: the bound against the coalition for users whose label no colluding user fetched; None if there is no such
+    user. sample: the largest bound among a sample of users; None unless `others` is a common upper bound that was not
+    computed user by user.
     """
 
     learner: PrivacyBound
@@ -61,24 +62,27 @@ class ClusterPrivacy:
 def cluster_privacy(
     shards: Sequence[NetworkRecord], noise: Message, delta: float, among: NDArray[np.bool_] | None = None
 ) -> Iterator[ClusterPrivacy]:
-    """Yields the privacy bounds of every chosen cluster of a run, in the population's order.
+    """Yields the privacy bounds of each chosen cluster of a run, in the population's order: bounds of ε at δ against
+    the learner, a learner who also sees arrival times, and the coalition of learner and colluding users.
 
     Args:
-        shards: network records of the run. noise: the randomizer of each label. delta: δ of every bound.
-        among: (C,), marks the chosen clusters; None: all.
+        shards: records of the run, one for each shard (a part of the clusters): who answered, who submitted, and what
+        is known of whom users asked. noise: the randomizer that made each user's noisy label. delta: δ of every bound.
+        among: (C,), whether each of the C clusters is chosen; None: all are.
     """
     clusters = clusters_of(shards) if among is None else itertools.compress(clusters_of(shards), among)
     return (_cluster(cluster, noise, delta) for cluster in clusters)
 
 
 def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
-    """Marks the clusters (C,) of a run in which the largest or smallest ε may occur, so that the others need not be
+    """Marks the clusters (C,) of a run in which the largest or smallest ε may occur. The other clusters need not be
     computed.
 
-    For flipped labels fetched from uniformly random users, ε depends on two numbers of a cluster: S users who answer
-    requests, and t users who submit a label that they fetched. ε does not fall if S falls or if t grows. For, to reveal
-    the noisy labels and submissions of b users leaves an exchange among S - b users with at most t submissions, and to
-    drop submissions reveals less. Clusters whose ε depends on more than S and t are always marked.
+    This saves work if flipped labels were fetched from uniformly random users. Then ε depends on two numbers of a
+    cluster: S, the number of users who answer requests, and t, the number of users who submit a label that they
+    fetched. ε grows or stays the same if S falls or t grows, for two reasons. If the noisy labels and submissions of b
+    users are revealed, an exchange among S - b users with at most t submissions remains. And dropping submissions
+    reveals less. Clusters whose ε depends on more than S and t are always marked.
 
     Args:
         shards: records of how the network turned out, each for a part of the clusters.
@@ -99,7 +103,16 @@ def clusters_to_evaluate(shards: Sequence[NetworkRecord]) -> NDArray[np.bool_]:
 
 
 def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
-    """Worst bound over clusters for each observer other than the plain learner, by the results column of its ε."""
+    """The worst bound over all given clusters, under the name of the results column that holds its ε.
+    "epsilon_others_upper": the learner, for users who did not submit their own label. "epsilon_times_upper": a learner
+    who also sees when each submission came. If some users collude, "epsilon_coalition_upper": the learner together with
+    them, for all other users; and, if known, "epsilon_unmet_upper": the same for users whose label no colluder fetched.
+    "epsilon_sample_upper": the largest bound in a sample of users, if some cluster has so many users that not every
+    user's bound was computed.
+
+    Args:
+        clusters: the bounds of the clusters of a run, at least one.
+    """
     statements = {
         "epsilon_others_upper": worst_bound([cluster.others for cluster in clusters]),
         "epsilon_times_upper": worst_bound([cluster.timed for cluster in clusters]),
@@ -116,14 +129,13 @@ def observed(clusters: Sequence[ClusterPrivacy]) -> dict[str, PrivacyBound]:
 
 
 def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]) -> dict[str, float | int | None]:
-    """Results columns about a run: facts of its coalition, and numbers of users in some roles.
-
-    "coalition_meets" is the largest bound, over clusters, of the probability that a colluding user fetched a given
-    user's label, None if unknown; the others are numbers of users who submitted their own label, colluded, or were
-    probed.
+    """Results columns about a run. "coalition_meets": the largest bound, over clusters, of the probability that a
+    colluding user fetched a given user's label; None if unknown. "own_labels", "coalition_members", "probed_users": how
+    many users submitted their own label, colluded with the learner, or gave a noisy label to an adversary who asks
+    everybody.
 
     Args:
-        shards: network records of the run. clusters: bounds of the clusters.
+        shards: records of how the network turned out, for all clusters. clusters: bounds of the clusters.
     """
     meets = [cluster.meets for cluster in clusters if cluster.meets is not None]
     return {
@@ -135,17 +147,18 @@ def facts_of(shards: Sequence[NetworkRecord], clusters: Sequence[ClusterPrivacy]
 
 
 class UserEpsilons(NamedTuple):
-    """ε (n,) of each user against a learner who sees the set of submissions, and one bound for all users."""
+    """The ε of each user (n,) against a learner who sees the set of submissions, and one bound for all users."""
 
     epsilons: Floats
     statement: PrivacyBound
 
 
 def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε at δ of each user of a run, in the population's order, and one bound for all users.
+    """Certified ε at δ of each user of a run against the learner, in the population's order, and one bound for all
+    users.
 
     Args:
-        shards: network records of the run. noise: the randomizer of each label.
+        shards: records of how the network turned out, for all clusters. noise: the randomizer of each label. delta: δ.
     """
     parts = [_users(cluster, noise, delta) for cluster in clusters_of(shards)]
     return UserEpsilons(
@@ -154,10 +167,11 @@ def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float)
 
 
 def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant:
-    """Accountant of all users of a run against a learner who sees the set of submissions: the worst over clusters.
+    """Accountant of a run for all users against the learner, who sees the set of submissions but not their senders. Its
+    δ(ε) is the largest over the clusters at every ε.
 
     Args:
-        shards: network records of the run. noise: the randomizer of each label.
+        shards: records of how the network turned out, for all clusters. noise: the randomizer of each label.
     """
     models = dict[Accountant, None]()  # each accountant once, in order
     for cluster in itertools.compress(clusters_of(shards), clusters_to_evaluate(shards)):
@@ -166,12 +180,13 @@ def worst_account(shards: Sequence[NetworkRecord], noise: Message) -> Accountant
 
 
 def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, epsilons: Sequence[float]) -> Floats:
-    """Upper bounds of δ (C, J) about one user of each of C clusters, at each of J values of ε, against the learner. The
-    user is the cluster's first; an audit attacks her label and compares what it reaches with these bounds.
+    """Upper bounds of δ (C, J) against the learner at each of J values of ε, for the first user of each of C clusters.
+    An audit attacks the label of this user (any one user would do), and compares the δ that the attack proves with
+    these bounds.
 
     Args:
-        shards: records of how the network turned out, with C clusters. noise: the random flips of each label.
-        epsilons: (J,).
+        shards: records of how the network turned out, for all C clusters. noise: the random flips of each label.
+        epsilons: (J,), the values of ε.
     """
     deltas = []
     for cluster in clusters_of(shards):
@@ -182,13 +197,15 @@ def target_deltas(shards: Sequence[NetworkRecord], noise: RandomizedResponse, ep
 
 
 def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_classes: int) -> float:
-    """Upper bound of the coalition's guessing advantage: how much the run raises its chance to guess a user's label.
+    """Upper bound of the coalition's guessing advantage: how much the run raises the coalition's probability to guess a
+    user's label right.
 
-    The coalition is the learner and all colluding users; the user is any other one in a cluster with colluding users.
-    Before the run, all labels are equally likely to the coalition.
+    The coalition is the learner and all colluding users. The guessed label is that of any other user, in a cluster with
+    colluding users. Before the run, all labels are equally likely to the coalition.
 
     Args:
-        shards: network records of the run. noise: the randomizer of each label.
+        shards: records of how the network turned out, for all clusters. noise: the randomizer of each label.
+        num_classes: K.
     """
     most, uniform, alone = 0.0, np.full(num_classes, 1.0 / num_classes), noise.advantage(num_classes)
     for cluster in clusters_of(shards):
@@ -202,7 +219,13 @@ def coalition_advantage(shards: Sequence[NetworkRecord], noise: Message, num_cla
 
 
 def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
-    """The privacy bounds of one cluster at δ."""
+    """The bounds of ε at δ of one cluster: against the learner (for all users, and for those who did not submit their
+    own label), a learner who also sees arrival times, and the coalition of the learner and the cluster's colluding
+    users.
+
+    Args:
+        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label.
+    """
     passed_on = accountant(cluster, noise, "others")
     others, sample = _with_sample(passed_on, delta, cluster.hidden)
 
@@ -211,7 +234,7 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
         return others if model is passed_on else model.epsilon(delta)
 
     learner, timed = bound("learner"), bound("learner-times")
-    # a learner who also sees times has the same bound under the further condition that times reveal no peers
+    # against a learner who also sees times, the same bound holds if, in addition, times reveal no peers
     added: dict[str, tuple[str, ...]] = {SET_SEEN: (TIMES_FREE,), KNOWN_FETCHES: (KNOWN_LAW, TIMES_FREE)}
     conditions = tuple(new for old in timed.conditions for new in added.get(old, (old,)))
     timed = replace(timed, observer="learner-times", conditions=conditions)
@@ -228,24 +251,23 @@ def _cluster(cluster: Cluster, noise: Message, delta: float) -> ClusterPrivacy:
 
 
 def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
-    """A bound restated as the coalition's, with ε raised to the learner's ε if that is larger.
-
-    The coalition includes the learner, but `bound` is about fewer users than `learner`.
+    """The bound `bound`, stated for the coalition. Its ε is raised to that of `learner`, the learner's bound, if that
+    is larger: the coalition includes the learner, but `bound` is about fewer users than `learner`.
     """
     return replace(bound, observer="coalition", epsilon_upper=max(bound.epsilon_upper, learner.epsilon_upper))
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Two figures about the users of a cluster other than those who collude with the learner: an upper bound of the
-    probability that a colluder fetched a given user's label, and the coalition's bound of ε at δ for users whose label
-    no colluder fetched. There the noisy labels of all colluders, and as many as they may have fetched, count as
-    revealed.
+    """Two figures about the users of a cluster who do not collude with the learner. The first is an upper bound of the
+    probability that a colluder fetched a given user's label. The second is the coalition's bound of ε at δ for users
+    whose label no colluder fetched. It assumes that the coalition knows the noisy label of every colluder, and one more
+    noisy label for each fetch that a colluder may have made.
 
-    The probability is None if it is unknown; both are None if no such user's noisy label is hidden. A fetched label is
-    still protected by its own noise, since flips do not depend on fetches.
+    The probability is None if it is unknown. Both figures are None if the coalition knows the noisy labels of all these
+    users. A fetched label is still protected by its own noise, since flips do not depend on fetches.
 
     Args:
-        cluster: how the cluster's part of the network turned out. noise: the randomizer of each label.
+        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. delta: δ.
     """
     alpha = noise.binary_flip_prob
     if not (cluster.hidden & ~cluster.member).any():
@@ -269,7 +291,12 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
 
 
 def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
-    """ε at δ of each user of a cluster, and one bound for all of them."""
+    """Certified ε at δ of each user of a cluster against the learner, as an array (n,), and one bound for all these
+    users.
+
+    Args:
+        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label.
+    """
     model = accountant(cluster, noise, "others")
     if isinstance(model, FetchDistribution):
         epsilons = model.user_epsilons(delta)
@@ -289,21 +316,22 @@ def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
 def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
-    """The bound of ε at δ that holds for every user of a cluster, and, for comparison, the largest bound among some
-    evenly spaced users for whom it was computed one by one. The second is None unless there are so many users (above
-    32,768) that the first is a coarser bound, not computed for each user.
+    """Two bounds of ε at δ. The first holds for every user of a cluster whose noisy label the observer does not know.
+    The second is the largest bound among some evenly spaced users of these, each computed alone; it shows how much the
+    first may be too large. The second is None unless there are so many users (above 32,768) that the first is a coarser
+    bound, not computed for each user.
 
     Args:
-        model: the accountant of one observer. hidden: (n,) whether a user's noisy label is hidden from this
+        model: the accountant of one observer. delta: δ. hidden: (n,), whether a user's noisy label is hidden from this
         observer; only such users count.
     """
     if isinstance(model, FetchDistribution):
         return model.epsilon_and_sample(delta, hidden)
-    # not cached: no two accountants with caps are equal, so a cache would never hit
+    # not cached: no two such accountants (with a bound for each submission) are equal, so a cache would never hit
     return model.epsilon(delta) if isinstance(model, CappedFetch) else _kept_epsilon(model, delta), None
 
 
 @lru_cache(maxsize=65_536)
 def _kept_epsilon(model: Accountant, delta: float) -> PrivacyBound:
-    """The bound of ε at δ that an accountant gives. Results are kept, as many clusters have equal accountants."""
+    """The bound of ε at δ that an accountant gives. Results are cached, since many clusters have equal accountants."""
     return model.epsilon(delta)

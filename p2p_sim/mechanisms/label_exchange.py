@@ -104,7 +104,9 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
 
     @property
     def asking(self) -> Asking:
-        """How many peers each user asks, and whether she submits when some replies are missing."""
+        """How many peers each user asks (a fixed number, or probabilities of several numbers), and what she does if
+        some replies never come: submit nothing, or the majority of the replies that came.
+        """
         answered = self.missing == "answered"
         if isinstance(self.peers, int):
             return Asking(((self.peers, 1.0),), answered)
@@ -138,9 +140,9 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
         """Check that the exchange can run in this network and with these adversaries.
 
         Raises:
-            InputError: a target ε is given, but network faults or adversaries leave no known way to meet it; or
-            adversaries answer with a class although messages carry something else; or they answer with the class
-            after their own although messages are not flipped labels.
+            InputError: a target ε is given, but with these network faults or adversaries no way to meet it is known; or
+            adversaries answer with a class although messages carry something else; or adversaries answer with the class
+            that follows their noisy label, although messages are not flipped labels.
         """
         beyond = (*network.faults, *adversaries.active)
         if self.asking.several and self.target_epsilon is not None and beyond:
@@ -152,7 +154,7 @@ class LabelExchangeConfig(FlippedLabelsConfig, Extended):
             raise InputError(
                 f"adversaries.{lying[0]}: answers with a class; messages carry {self.releases}; leave it out"
             )
-        # Flips treat all classes alike, so users who answer with the next class still hide others among flipped labels.
+        # Flips treat all classes alike, so users who answer with the next class still hide other users' flipped labels.
         # Under a prior the next class may be one that nobody else sends.
         if self.randomizer is not None and adversaries.inverting:
             raise InputError(
@@ -197,7 +199,7 @@ class LabelExchangeMechanism(Deployment):
     Args:
         randomizer: the local noise. sampling_rate: θ, probability that a user submits the label she fetched.
         engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
-        adversaries: who does not follow the protocol.
+        adversaries: which users do not follow the protocol, and how.
         debias: release signed weights that undo α on average, instead of flipped labels.
         asking: how many peers each user asks.
     """
@@ -213,7 +215,9 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The randomizer's parameters (α for flipped labels) and the sampling rate θ, by results column."""
+        """The randomizer's parameters (α for flipped labels) and the sampling rate θ, each under the name of its
+        results column.
+        """
         return {**self.randomizer.parameters, "sampling_rate": self.sampling_rate}
 
     def release_on(
@@ -232,9 +236,9 @@ class LabelExchangeMechanism(Deployment):
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. For
-        flipped labels of two classes it has a lower end above 0, too, which no valid ε can undercut. If there are more
-        than 16 sizes, most get a common upper bound, which holds for them as it is that of a size with a larger ε, with
-        the lower end 0.
+        flipped labels of two classes a bound also has a lower end above 0: no ε below this end is valid. If there are
+        more than 16 sizes, most sizes share the upper end of a smaller size, which holds for them too, with the lower
+        end 0; this saves computation.
 
         Args:
             sizes: distinct cluster sizes, ascending. delta: δ.
@@ -242,7 +246,9 @@ class LabelExchangeMechanism(Deployment):
         return epsilons([self.protection(int(n)) for n in sizes], delta)
 
     def protection(self, size: int) -> Accountant:
-        """Accountant of the learner for a cluster of `size` users if nothing fails."""
+        """Accountant of the learner for a cluster of `size` users, if nothing fails and everybody follows the
+        protocol.
+        """
         if not self.asking.several:
             return self.randomizer.exchanged(size, self.sampling_rate)
         noise = flipped_labels(self.randomizer, "the majority of several peers")
@@ -256,7 +262,15 @@ class LabelExchangeMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a run: for the ideal protocol, or for the realised network if something could fail."""
+        """The privacy figures of a finished run: the learner's bound of ε at δ for each cluster; the bounds for all
+        users against several observers, by results column; and counts of users in some roles. If nothing could fail,
+        the bounds are those of the ideal protocol. Otherwise they are for the network as it turned out.
+
+        Args:
+            outcome: the result of the run, with what was recorded about its network. cluster_sizes: (C,), users of each
+            cluster, in the population's order. situation: network faults, users who break the protocol, and who
+            observes. delta: δ.
+        """
         if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         chosen = clusters_to_evaluate(outcome.realised)
@@ -280,14 +294,15 @@ class LabelExchangeMechanism(Deployment):
     def learner_law(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
-        """A distribution of the learner's privacy loss (the log-ratio of the probabilities of what it sees under two
-        labels of a user) that dominates the loss about every user of the run. If for some users only the noise on a
-        label is known to protect, it follows from that noise.
+        """A distribution of the learner's privacy loss: the log-ratio of the probabilities of what the learner sees
+        under two labels of a user. It dominates the loss about every user of the run, so that bounds of δ at other ε,
+        and of guessing a label, can be computed from it. If for some users only the noise on a label is known to
+        protect, the distribution follows from that noise.
 
         Args:
-            outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
-            situation: network faults, users who break the protocol, and who observes. learner: the stated bound of
-            the learner, for the worst cluster.
+            outcome: the result of the run. cluster_sizes: (C,), users of each cluster, in the population's order.
+            situation: network faults, users who break the protocol, and who observes. learner: the learner's bound of ε
+            at δ for the worst cluster; it is one of the points of δ(ε) from which the distribution is made.
         """
         model = self.accountant_of(outcome, cluster_sizes, situation)
         models = model.models if isinstance(model, WorstOf) else ()
@@ -297,9 +312,10 @@ class LabelExchangeMechanism(Deployment):
         return self.randomizer.advantage(num_classes)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """An upper bound of what the run adds to the probability that the learner and all colluding users together
-        guess another user's label right, if all K labels are equally likely before; under the results column
-        "advantage_coalition". Empty if nobody colludes, or if the run recorded nothing about its network.
+        """An upper bound of the coalition's guessing advantage, under the results column "advantage_coalition". The
+        coalition is the learner and all colluding users. Its advantage is what the run adds to the probability that it
+        guesses another user's label right, if all K labels are equally likely before. Empty if nobody colludes, or if
+        the run recorded nothing about its network.
 
         Args:
             outcome: the result of the run. num_classes: K.
@@ -313,9 +329,9 @@ class LabelExchangeMechanism(Deployment):
         return None if self.adversaries == NOBODY else replace(self, adversaries=NOBODY)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
-        """The public probabilities of a released label, given the label of the random user from whom it was fetched: a
-        matrix (K, K). None if users submit the majority of several labels, or if messages carry no class. It is for
-        users who follow the protocol.
+        """The public probabilities of a released label, given the true label of the random user from whom it was
+        fetched: a matrix (K, K). It holds for users who follow the protocol. None if users submit the majority of
+        several labels, or if messages carry no class.
 
         Args:
             outcome: the result of the run, which does not matter here.
@@ -324,16 +340,19 @@ class LabelExchangeMechanism(Deployment):
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """Probabilities of a released number given the label of a random user of the cluster; None for classes."""
+        """Public probabilities of a released number, given the label of a random user of the cluster; None if labels
+        are classes.
+        """
         return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of the K classes for each released label, from which accuracy can be estimated without true labels: on
-        average, they are the one-hot vector of the label of a random user of the cluster, if nobody fails or lies. None
-        if none are known, as for majorities of several labels.
+        """Scores of the K classes for each released label, an (m, K) array with the users of the labels. From them the
+        accuracy of a predictor can be estimated without true labels. On average over the noise, the scores are the
+        one-hot vector of the label of a random user of the cluster, if no message fails and no user answers with
+        something else than her noisy label. None if no scores are known, as for majorities of several labels.
 
         Args:
-            outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
+            outcome: the result of the run, with the m released labels. cluster_offsets: (C+1,); cluster c holds users
             offsets[c]..offsets[c+1]-1.
         """
         if outcome.labels.kind == "hard":
@@ -342,23 +361,27 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """α of the released labels, or 0 if they are debiased; None for a majority, whose α depends on the cluster."""
+        """The flip probability α of the released labels of two classes. 0 if the release undoes the flips on average
+        (debiasing). None if users submit a majority of several labels, as its α depends on the cluster, or if messages
+        are not flipped labels of two classes.
+        """
         if self.asking.several:
             return None
         return 0.0 if self.debias else self.randomizer.binary_flip_prob
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Conditions of ε₀ of a message, as sentences."""
+        """The conditions under which ε₀ holds: the ε of one noisy label against an observer who knows its owner. Each
+        is a sentence.
+        """
         return (*LOCAL_CONDITIONS, *self.randomizer.caveats)
 
     def situation(self, surroundings: Situation) -> Situation:
-        """The situation that decides whether bounds hold, completed by what only this mechanism knows: what a message
-        carries (such as flipped labels), and whether users ask several peers and submit the majority.
+        """The situation, which decides whether bounds hold, completed by two facts that only this mechanism knows: what
+        a message carries (such as flipped labels), and whether users ask several peers and submit the majority.
 
         Args:
-            surroundings: the scenario's network faults, adversaries, number of classes and rounds, and who
-            observes.
+            surroundings: the scenario's network faults, adversaries, number of classes and rounds, and who observes.
         """
         return replace(surroundings, message=self.randomizer.kind, several=self.asking.several)
 
@@ -380,10 +403,12 @@ class LabelExchangeMechanism(Deployment):
 def exchange_of(mechanism: object, purpose: str, several: bool = False) -> LabelExchangeMechanism:
     """Returns the mechanism if it is a label exchange; a guard for analyses that need one.
 
-    several: whether users may ask several peers.
+    Args:
+        purpose: name of the analysis, for the message. several: whether the analysis also allows users who ask several
+        peers.
 
     Raises:
-        InputError: it is another mechanism, or users ask several peers; `purpose` names the analysis in the message.
+        InputError: it is another mechanism, or users ask several peers although the analysis does not allow this.
     """
     if not isinstance(mechanism, LabelExchangeMechanism):
         raise InputError(f"mechanism.kind: {purpose} needs kind = 'label_exchange'")

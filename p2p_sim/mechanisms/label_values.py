@@ -1,7 +1,7 @@
 """Labels that are numbers: RR-on-Bins and the optimal unbiased randomizer, as messages and as local mechanisms.
 
 A label is an index into a public grid of values, so the exchange carries it like a class. The payload of a message is
-an index into the randomizer's output values; `values_of` turns payloads into numbers.
+an index into the randomizer's output values. The method `values_of` turns payloads into numbers.
 """
 
 from abc import abstractmethod
@@ -43,7 +43,7 @@ class ValueMessage(Message):
     Args:
         target_epsilon: ε, above 0.
         values: (k,) label values, increasing, public.
-        prior: (k,) probabilities that depend on no label of this release; absent: all equal.
+        prior: (k,) probabilities of the label values, which depend on no label of this release; absent: all equal.
     """
 
     target_epsilon: float
@@ -84,12 +84,12 @@ class ValueMessage(Message):
         return self.outputs
 
     def published(self, source: Source) -> ValueLaw:
-        """The public probabilities of each released number given each label value, with the prior over label values,
-        for learners.
+        """The public law of a released number, for learners: its probabilities given each label value, and the prior of
+        the label values.
 
         Args:
-            source: "user" if a number released under a user's name is from her own label, "cluster" if it is from
-            that of a random user of her cluster.
+            source: "user" if the number released under a user's name is made from her own label, "cluster" if it is
+            made from the label of a random user of her cluster.
         """
         return ValueLaw(np.array(self.values), self.numbers, self.law, np.array(self.common_prior), source)
 
@@ -97,8 +97,8 @@ class ValueMessage(Message):
         return self.numbers[payload.astype(np.intp)]
 
     def attained(self, delta: float) -> float:
-        """A lower end for ε at δ: at this ε one message, whose sender is known, still has δ(ε) above δ, so that every
-        valid ε is larger. It shows how much the certified upper bound could be too large.
+        """A lower bound of ε at δ for one message whose sender is known: no smaller ε is valid. Its distance from the
+        certified upper bound shows how much too large that bound can be.
 
         Args:
             delta: δ.
@@ -114,11 +114,11 @@ class ValueMessage(Message):
 class RrOnBins(ValueMessage):
     """RR-on-Bins (Ghazi et al. 2023): randomised response over the best bins of labels for a prior and a loss.
 
-    Once b bins are fixed, a message is a flipped label of b classes, so that every bound for flipped labels holds.
+    Once b bins are fixed, a message is a flipped label of b classes, so every bound for flipped labels holds.
 
     Args:
         loss: "squared" or "absolute"; the bins minimise its expectation under the prior.
-        debias: whether the learner gets the numbers of `debiased`, not the bins' output values.
+        debias: whether the learner gets numbers that undo the noise on average, not the bins' output values.
     """
 
     loss: LossName = "squared"
@@ -128,7 +128,10 @@ class RrOnBins(ValueMessage):
 
     @cached_property
     def bins(self) -> Bins:
-        """The bins of the label values, and the output value of each."""
+        """The best bins: for each of the k label values the number of its bin (consecutive values share a bin), and for
+        each of b bins an output value. They minimise the expected loss between label and output under the prior, at the
+        target ε.
+        """
         return best_bins(np.array(self.values), np.array(self.common_prior), self.target_epsilon, self.loss)
 
     @cached_property
@@ -142,7 +145,9 @@ class RrOnBins(ValueMessage):
 
     @property
     def numbers(self) -> Floats:
-        """The number (b,) that the learner uses for each bin: the bin's output value, or its debiased number."""
+        """The number (b,) that the learner uses for each of b bins. With `debias` it is a number that undoes the noise
+        on average; else it is the bin's output value.
+        """
         return self.debiased(np.arange(len(self.bins))) if self.debias else self.outputs
 
     @property
@@ -155,7 +160,9 @@ class RrOnBins(ValueMessage):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between two labels' messages: 1 - αb/(b-1) for b bins and flip probability α."""
+        """Largest total variation distance between the messages of two labels: 1 - αb/(b-1) for b bins, α the flip
+        probability.
+        """
         return self.noise.total_variation
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -164,7 +171,13 @@ class RrOnBins(ValueMessage):
         return self.noise.randomize(np.array(self.bins.bin_of, dtype=np.uint8)[labels], rng)
 
     def debiased(self, payload: NDArray[np.integer]) -> Floats:
-        """Numbers (n,) for payloads (n,); given a label, their mean is the prior mean of the label's bin."""
+        """Numbers (n,) for n noisy bins, which undo the noise on average: given a true label, the mean of its number is
+        the mean of the label values in the label's bin, weighted by the prior. In a bin of prior probability 0, all
+        values have equal weights.
+
+        Args:
+            payload: (n,), the noisy bins, 0 to b-1.
+        """
         prior, bin_of = np.array(self.common_prior), np.array(self.bins.bin_of)
         mass = np.bincount(bin_of, weights=prior)
         middle = np.bincount(bin_of, weights=np.array(self.values)) / np.bincount(bin_of)
@@ -184,13 +197,17 @@ class RrOnBins(ValueMessage):
 
 @dataclass(frozen=True)
 class UnbiasedValues(ValueMessage):
-    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): its mean output is the label's value."""
+    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): given a label, the mean output is the label's
+    value.
+    """
 
     kind: ClassVar[str] = "value"
 
     @cached_property
     def best(self) -> UnbiasedLaw:
-        """The optimal output values and their law, from a linear programme, corrected for rounding."""
+        """The optimal output values, and their probabilities given each label value; computed by a linear programme,
+        and corrected for rounding.
+        """
         return best_unbiased(np.array(self.values), np.array(self.common_prior), self.target_epsilon)
 
     @property
@@ -208,7 +225,7 @@ class UnbiasedValues(ValueMessage):
 
     @cached_property
     def total_variation(self) -> float:
-        """Largest total variation between the messages of two labels, rounded up."""
+        """Largest total variation distance between the messages of two labels, rounded up."""
         return min(1.0, law_delta(self.best.law, 0.0) * UP)
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -218,11 +235,12 @@ class UnbiasedValues(ValueMessage):
 
 
 def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[float, ...]:
-    """A prior (k,) over label values, estimated from the noisy labels (n,) of users who take part in nothing else.
+    """A prior (k,) over label values, estimated from the noisy labels of n users who send these labels and nothing
+    else. The prior may then be used in the messages of all other users.
 
-    The prior is the unbiased shares of the values, raised to at least 1/(n k) and then scaled to sum 1. The labels of
-    all other users play no role. So the total ε is the larger of the two groups' ε (parallel composition), if the
-    choice of the groups is public and independent of the labels.
+    The prior is the unbiased estimate of the shares of the values, raised to at least 1/(n k) and then scaled to sum 1.
+    No label of the other users enters it. So the total ε is the larger of the ε of the two groups of users (parallel
+    composition), if the division into groups is public and independent of the labels.
 
     Args:
         payload: (n,) noisy labels, indices into the k values. noise: the randomizer that made them.
@@ -243,7 +261,7 @@ class ValuesConfig(Config):
 
     @abstractmethod
     def at(self, epsilon: float, values: tuple[float, ...]) -> ValueMessage:
-        """The randomizer whose message has ε₀ = `epsilon`, for the public grid `values` (k,) of label values.
+        """The randomizer whose single message has ε₀ = `epsilon`, for the public grid `values` (k,) of label values.
 
         Raises:
             InputError: ε₀ is too small for the solver.
@@ -306,7 +324,8 @@ class LocalValues(LocalChannel, ValuesConfig):
 
 @lru_cache(maxsize=256)
 def randomizer_at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-    """The randomizer of a configuration whose message has ε₀ = `epsilon`; cached, since its optimisation takes long.
+    """The randomizer that a configuration describes, with a message of ε₀ = `epsilon`; cached, since its optimisation
+    is slow.
 
     Args:
         values: (k,) public grid of label values; None: labels are classes.
@@ -325,7 +344,7 @@ def randomizer_at(config: ValuesConfig, epsilon: float, values: tuple[float, ...
 class RrOnBinsConfig(LocalValues, BinsConfig):
     """Every user sends the bin of her label through randomised response, with her name (RR-on-Bins).
 
-    The label is a number on a public grid. The bins and their output values are the best for the prior and the loss
+    The label is a number on a public grid. The bins and their output values minimise the expected loss under the prior
     (Ghazi et al., ICLR 2023). There is no trusted party and no amplification.
     """
 

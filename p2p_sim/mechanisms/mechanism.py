@@ -1,7 +1,7 @@
 """Base classes of mechanisms: a configuration that releases labels and has an accountant.
 
-A mechanism that sends no messages is one class with its keys, `release` and `accountant`. It may override the defaults
-of further class attributes and methods.
+A mechanism that sends no messages is one class. It has the mechanism's keys as fields, and the methods `release` and
+`accountant`. It may override the defaults of other class attributes and methods.
 """
 
 from abc import abstractmethod
@@ -47,12 +47,12 @@ SAMPLING_RATE = Column("sampling_rate", "sampling rate θ")
 class MechanismBase(Config):
     """Base of all configurations of a mechanism.
 
-    described: the mechanism's name in a report, after "Labels are privatised by"; empty: its kind.
+    described: the mechanism's name in a report, where it follows "Labels are privatised by"; empty: its kind is used.
     conditions: the conditions of its bounds on what the learner sees, as a report lists them.
     adjacency: what neighbouring data sets differ in: one user's label, or her whole row ("example").
     sends: whether users send each other messages over the network.
-    by_shard: whether the mechanism accepts users who are drawn shard by shard (`People`), if there are no adversaries.
-    columns: the columns of results that hold its parameters.
+    by_shard: whether the mechanism accepts users who are drawn shard by shard (`People`), which needs a scenario
+    without adversaries. columns: the columns of results that hold its parameters.
     one_of: two keys of which a scenario must give exactly one (a subclass may override `_one_noise`); empty: no rule.
     """
 
@@ -73,7 +73,10 @@ class MechanismBase(Config):
 
     @property
     def releases(self) -> ReleaseKind:
-        """The kind of release that the learner gets, such as hard labels or a model."""
+        """What the learner gets: noisy labels as classes ("hard"), K bits ("bits"), K class probabilities ("soft"), K
+        weights that may be negative ("signed") or numbers ("values"); a predictor ("model"); or a density of features
+        ("density"). Here it is "hard"; subclasses may override it.
+        """
         return "hard"
 
     @property
@@ -99,14 +102,18 @@ class MechanismBase(Config):
         return self
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if parameters do not fit the number of classes; by default all do."""
+        """Raise InputError if parameters do not fit the number of classes. By default nothing is checked."""
 
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Raise InputError if the mechanism cannot run with these keys of the scenario, or they have no effect on it.
+        """Raise InputError if the mechanism cannot run with the scenario's clusters, network or adversaries, or if one
+        of their keys is set although it has no effect on this mechanism. By default every network fault and adversary
+        is refused, as no messages are simulated.
 
-        By default all network faults and adversaries are refused, as the mechanism simulates no messages.
+        Args:
+            clusters: how users are grouped. network: the network with its faults. adversaries: which users break the
+            protocol.
         """
         if not network.ideal or adversaries != NOBODY:
             beyond = (*network.faults, "adversaries")[0]
@@ -114,8 +121,9 @@ class MechanismBase(Config):
 
     @abstractmethod
     def deployed(self, setup: Setup) -> Deployment:
-        """The mechanism ready to run, with all its parameters fixed for given users. If a target ε is given instead of
-        the noise, the noise is computed here.
+        """The mechanism ready to run, with all its parameters fixed for given users. The returned object makes the
+        users' labels private and states ε. If the configuration gives a target ε instead of the noise, the noise is
+        computed here.
 
         Args:
             setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ, engine,
@@ -138,18 +146,23 @@ class Mechanism(MechanismBase, Deployment):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> Release:
-        """Privatises the labels of some users and returns what the learner gets; users are numbered from 0.
+        """Makes the labels of some users private, and returns what the learner gets. Users are numbered from 0.
 
         Args:
             labels: (n,) true labels of the users of a shard, or of all users. features: (n, d), public; d = 0 if users
-                are drawn shard by shard.
-            clusters: (C+1,); cluster c holds users clusters[c]..clusters[c+1]-1.
-            streams: random streams of the shard, or of the run.
+            are drawn shard by shard. clusters: (C+1,); cluster c holds users clusters[c]..clusters[c+1]-1. streams:
+            random numbers of the shard, or of the run.
         """
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Bounds, for any ε or δ, of what the learner learns of the label of a user in a cluster of `size` users."""
+        """The accountant of one user's label (or row) against the learner: from it follow ε at each δ of the whole
+        release, for a user in a cluster of `size` users.
+
+        Args:
+            setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ, and the grid of
+            label values if labels are numbers. size: number of users of her cluster.
+        """
 
     def calibrated(self, setup: Setup) -> Self:
         """This configuration with every parameter as a number, such as the least noise that meets a target ε. By
@@ -173,9 +186,9 @@ class Mechanism(MechanismBase, Deployment):
 
     @property
     def setup(self) -> Setup:
-        """What was known of the users when `deployed` fixed the parameters: cluster sizes, number of classes K, δ,
-        adversaries, and the grid of label values if labels are numbers. AttributeError if `deployed` has not made this
-        mechanism.
+        """What was known of the users when the parameters were fixed: cluster sizes, number of classes K, δ,
+        adversaries, and the grid of label values if labels are numbers. AttributeError for a configuration whose
+        parameters were not fixed by `deployed`.
         """
         return self._setup
 
@@ -204,7 +217,8 @@ class Mechanism(MechanismBase, Deployment):
         return Outcome(LabelRelease.join(parts))
 
     def accountants(self, cluster_sizes: NDArray[np.integer]) -> tuple[Accountant, ...]:
-        """The learner's accountant for each distinct cluster size, ascending; a single accountant if all are equal.
+        """The learner's accountant for each distinct cluster size, in ascending order of size; a single accountant if
+        those for all sizes are equal.
 
         Args:
             cluster_sizes: number of users of each cluster, in any order.

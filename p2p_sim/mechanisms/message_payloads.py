@@ -37,13 +37,14 @@ def exchanged_at(
     delta: float,
     most: float = LARGEST_EPSILON,
 ) -> SomeMessage:
-    """The randomizer with the largest ε₀ (the ε of a single message) in three digits with which the learner of a label
-    exchange is certified to have at most ε at δ in every cluster, if nothing fails.
+    """The randomizer with the largest ε₀ (the ε of a single message), in three digits, with which the learner's ε at δ
+    is certified to be at most a target in every cluster of a label exchange. This holds if no message is lost and all
+    users follow the protocol.
 
     Args:
-        randomizer: a function that makes the randomizer at an ε₀. target: ε of the learner. sizes: (C,) number of
-        users of each cluster. sampling_rate: θ, probability that a user submits what she fetched. delta: δ. most:
-        largest ε₀ allowed.
+        randomizer: a function that makes the randomizer at a given ε₀. target: largest ε of the learner. sizes: (C,)
+        number of users of each cluster. sampling_rate: θ, probability that a user submits the message she fetched.
+        delta: δ. most: largest ε₀ allowed; by default 10, the limit for labels that are numbers.
     """
 
     def certified(local: float, size: int) -> bool:
@@ -64,18 +65,31 @@ class MessageConfig(Config, ABC):
     """Largest ε₀ that `mechanism.target_epsilon` may choose."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if parameters do not fit the number of classes; by default all do."""
+        """Raise InputError if keys of this configuration, such as a prior over classes, do not fit the number of
+        classes K. By default nothing is checked; subclasses override this.
+
+        Args:
+            num_classes: K.
+        """
 
     @abstractmethod
     def randomizer(self, epsilon: float, setup: Setup) -> Message:
-        """The randomizer of a message whose ε₀ is `epsilon`."""
-
-    def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
-        """The randomizer at the stated ε₀, or at the largest ε₀ that keeps the learner's ε at most `target`.
+        """The randomizer that makes a user's message from her label, with `epsilon` as the ε₀ of a message: its ε
+        against an observer who knows the sender.
 
         Args:
-            target: ε of the learner in every cluster at the scenario's δ; None: ε₀ is stated. sampling_rate: θ,
-                probability that a user submits what she fetched.
+            setup: facts of the scenario; the number of classes K, or the grid of label values if labels are numbers, is
+            used.
+        """
+
+    def calibrated(self, target: float | None, sampling_rate: float, setup: Setup) -> Message:
+        """The randomizer with its noise fixed: at the ε₀ that this configuration states, or else at the largest ε₀ (in
+        three digits) with which the learner's ε is at most `target` in every cluster.
+
+        Args:
+            target: largest ε of the learner at the scenario's δ; not used if the configuration states ε₀.
+            sampling_rate: θ, probability that a user submits the message she fetched. setup: facts of the scenario:
+            cluster sizes, K and δ.
         """
         self.check(setup.num_classes)
         if self.epsilon is not None:
@@ -97,12 +111,19 @@ class VectorMessages(MessageConfig):
     releases: ClassVar[PayloadKind] = "bits"
 
     def randomizer(self, epsilon: float, setup: Setup) -> VectorApproximation:
-        """Randomised response on each of K bits at ε₀/2, since two labels differ in two bits."""
+        """The randomizer that flips each of the K bits of the one-hot label with randomised response of parameter ε₀/2.
+        Two labels differ in two bits, so the message has ε₀.
+
+        Args:
+            epsilon: ε₀ of a message. setup: facts of the scenario; only the number of classes K is used.
+        """
         return VectorApproximation(bit_flip_prob_of(epsilon), setup.num_classes)
 
 
 class AlibiMessages(MessageConfig):
-    """A message carries a soft label: the one-hot label with Laplace noise, by Bayes' rule under the uniform prior."""
+    """A message carries a soft label: class probabilities that follow from the one-hot label with Laplace noise, by
+    Bayes' rule under the uniform prior.
+    """
 
     kind: Literal["alibi"] = "alibi"
     releases: ClassVar[PayloadKind] = "soft"
@@ -110,12 +131,19 @@ class AlibiMessages(MessageConfig):
     """Prior of Bayes' rule: "uniform", since a user has only her own message."""
 
     def randomizer(self, epsilon: float, setup: Setup) -> Alibi:
-        """The ALIBI randomizer at ε₀, with Laplace noise of scale 2/ε₀."""
+        """The ALIBI randomizer (Malek Esmaeili et al. 2021): the one-hot label with Laplace noise of scale 2/ε₀ on each
+        entry, turned into class probabilities by Bayes' rule.
+
+        Args:
+            epsilon: ε₀ of a message. setup: facts of the scenario; only the number of classes K is used.
+        """
         return Alibi(noise_scale_of(epsilon), setup.num_classes)
 
 
 class PriorMessages(MessageConfig):
-    """A message carries a label through RRWithPrior, under a prior that all users share."""
+    """A message carries a label after RRWithPrior: randomised response among the classes that are likely under a public
+    prior, which all users share.
+    """
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
     releases: ClassVar[PayloadKind] = "hard"
@@ -125,15 +153,20 @@ class PriorMessages(MessageConfig):
     """Common prior: K public probabilities that do not come from the labels; absent: equal."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if the prior is no distribution over K classes."""
+        """Raise InputError if `prior`, the public probabilities of the K classes, is given but is no distribution over
+        K classes.
+
+        Args:
+            num_classes: K.
+        """
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> RRWithPrior:
-        """Randomised response at ε₀ among the k labels that are most likely under the public prior; k is the number
-        that gives the largest chance to keep the true label.
+        """Randomised response at ε₀ among the k classes that are most likely under the public prior; k is the number
+        with the largest probability to keep the true label.
 
         Args:
-            epsilon: ε₀ of a message. setup: of the scenario; only its number of classes matters.
+            epsilon: ε₀ of a message. setup: facts of the scenario; only the number of classes K is used.
         """
         return RRWithPrior(epsilon, setup.num_classes, self.prior)
 
@@ -148,22 +181,34 @@ class _ValueMessages(MessageConfig, ValuesConfig):
     largest sufficient ε₀ of three digits."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if the prior is no distribution over the k label values."""
+        """Raise InputError if `prior`, the public probabilities of the label values, is given but is no distribution
+        over them.
+
+        Args:
+            num_classes: k, the number of label values.
+        """
         check_prior("mechanism.randomizer.prior", self.prior, num_classes)
 
     def randomizer(self, epsilon: float, setup: Setup) -> ValueMessage:
-        """The randomizer at ε₀ for the public grid of numbers; InputError if labels are classes."""
+        """The randomizer of numeric labels whose message has `epsilon` as its ε₀.
+
+        Args:
+            setup: facts of the scenario; only the public grid of label values is used.
+
+        Raises:
+            InputError: labels are classes, so that there is no grid, or ε₀ is too small for the solver.
+        """
         return randomizer_at(self, epsilon, setup.values)
 
 
 class BinMessages(_ValueMessages, BinsConfig):
-    """A message carries the bin of a label that is a number, by RR-on-Bins."""
+    """A message carries a noisy bin: labels are numbers, grouped in bins, and the bin is randomised (RR-on-Bins)."""
 
     kind: Literal["rr_on_bins"] = "rr_on_bins"
 
 
 class UnbiasedMessages(_ValueMessages, UnbiasedConfig):
-    """A message carries a number whose mean is the label, by the optimal unbiased randomizer."""
+    """A message carries a random number whose mean is the user's label (optimal unbiased randomizer)."""
 
     kind: Literal["unbiased_values"] = "unbiased_values"
 
@@ -178,10 +223,11 @@ OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWith
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:
-    """Returns the randomizer if it flips labels.
+    """Returns `noise` itself, as a randomizer that flips labels; a check for code that is valid for flipped labels
+    only.
 
     Args:
-        purpose: what needs flipped labels, for the error message.
+        noise: any randomizer. purpose: what needs flipped labels, for the error message.
 
     Raises:
         InputError: the randomizer does something else.

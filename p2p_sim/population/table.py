@@ -50,9 +50,9 @@ MOST_SHOWN = 10
 class TableConfig(RandomSplit):
     """A file with a row for each user; every replicate draws a fresh holdout.
 
-    Rows with missing values are dropped first, if the key `drop` is set. Then features are imputed, one-hot or
-    standardised by scikit-learn's transformers, which are fitted on public features only, so ε does not depend on them.
-    The condition is that all features are public, and that it is public which users have a label.
+    Rows with missing values are dropped first, if the key `drop` is set. Then scikit-learn's transformers impute or
+    standardise features, or make them one-hot. ε does not depend on them, since they are fitted on public features
+    only: all features must be public, and so must be which users have a label.
     """
 
     kind: Literal["table"] = "table"
@@ -174,12 +174,12 @@ class TableConfig(RandomSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The configuration key with which a user's features or label may depend on other users' rows; None: there is
-        no dependence.
+        """The configuration key that may make a user's features or label depend on other users' rows, in words for an
+        error message; None: there is no such dependence.
 
-        This is the key `proposed` (keys were chosen by looking at the rows), then `classes` if it is absent, so that
-        the classes are the values that occur; else a key such as `standardise` or `impute`. The result may have words
-        of explanation for an error message.
+        The first of these applies: the key `proposed` is true, so that a program chose keys such as features by looking
+        at the rows; the key `classes` is absent, so that the classes are the values that occur; any other key that
+        computes from all rows, such as `standardise` or `impute`, is set.
         """
         if self.proposed:
             return "population.proposed: keys were chosen by looking at the rows (leave it out if they are public); it"
@@ -209,8 +209,8 @@ class TableConfig(RandomSplit):
         return self._split(self._read(places), streams)
 
     def one_row_moves_others(self, places: tuple[Path, ...], streams: Streams) -> bool:
-        """Whether replacing one user's row by a wholly different one changes other users' features or labels, or who is
-        a user.
+        """Whether other users' features or labels, or the choice of users, change if one user's row is replaced by a
+        wholly different row.
 
         If so, an ε for whole rows says nothing. The test replaces the row of the first user.
 
@@ -231,7 +231,13 @@ class TableConfig(RandomSplit):
         return not all(np.array_equal(old[others], new[others]) for old, new in pairs)
 
     def _split(self, used: UsedRows, streams: Streams) -> Sample:
-        """Splits the used rows at random into users and holdout; transformers are fitted on the users' rows."""
+        """Splits rows of a table at random into users and holdout, and computes their features; imputation,
+        standardising and one-hot columns are fitted on the users' rows.
+
+        Args:
+            used: the table with the rows that are not dropped, and their labels, clusters and columns. streams: the
+            replicate's random streams.
+        """
         learned, _ = self.held_out(len(used.labels), streams)  # the same draw as in `split`
         some = len(used.indices) < used.table.rows
         row, source_rows = (used.indices.astype(np.int32), used.table.rows) if some else (None, None)
@@ -242,7 +248,8 @@ class TableConfig(RandomSplit):
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
         """The groups of the held-out rows by the texts of a column of the file, which need not be a feature.
 
-        places: directories in which the file is looked for. streams: the replicate's, which draw the holdout.
+        places: directories in which the file is looked for. streams: the replicate's random streams, which draw the
+        holdout.
         """
         used = self._read(places)
         if column == self.label:
@@ -303,12 +310,16 @@ class TableConfig(RandomSplit):
         return [] if used is None else doubts(used.table, used.columns, used.indices, _listed(self.one_hot))
 
     def _read(self, places: tuple[Path, ...]) -> UsedRows:
-        """The rows of the file, found in the directories `places`, that are used, with labels and feature columns."""
+        """Reads the file, found in the directories `places`: the table, the rows that the key `drop` leaves, and the
+        labels, clusters and feature columns of these rows.
+        """
         [path] = self.files(places)
         return self._used_rows(read_table(path, self.layout))
 
     def _used_rows(self, table: ColumnTable) -> UsedRows:
-        """The rows of a table that become users or holdout, with their labels, clusters and feature columns."""
+        """The rows of a table that become users or holdout (those that `drop` leaves), with their labels, clusters and
+        feature columns.
+        """
         # the columns that are used, all of one length
         labels = plain_column(table, self.label, "label")
         grouped = None if self.cluster is None else plain_column(table, self.cluster, "cluster")
@@ -338,7 +349,13 @@ class TableConfig(RandomSplit):
         return UsedRows(table, indices, numbered, classes, cluster, columns=columns, target=target)
 
     def _columns(self, table: ColumnTable, indices: Rows, parts: dict[str, Values]) -> list[FeatureColumn]:
-        """The columns that become features, restricted to the rows `indices`; `parts` are their values in all rows."""
+        """The columns of the features, restricted to the rows `indices`, each with its values and with how it becomes
+        features: imputed, standardised, one-hot or scaled by public constants.
+
+        Args:
+            table: the whole file. indices: (m,) rows that are used, from 0. parts: the values of each feature column in
+            all rows, by name.
+        """
         for key in ("impute", "one_hot", "standardise", "scale"):
             wrong = [name for name in _listed(getattr(self, key)) if name not in parts]
             if wrong:

@@ -19,9 +19,10 @@ FAR = 1e3
 class UsedRows:
     """The m rows of a table that become users or holdout, with their labels, clusters and feature columns.
 
-    indices: (m,) of the rows in the file, from 0. labels: (m,) class, or index into the public grid, 0..K-1.
-    classes: names of the K classes or grid values, in order. cluster: (m,) numbered from 0; None: the scenario names no
-    cluster column. columns: of the features. target: (m,) numeric labels before rounding; None if labels are classes.
+    indices: (m,) positions of the rows in the file, from 0. labels: (m,) class, or index of the label's value in the
+    public grid, 0..K-1. classes: names of the K classes or grid values, in order. cluster: (m,) cluster of each row,
+    numbered from 0; None: the scenario names no cluster column. columns: the columns of the features. target: (m,)
+    numeric labels before rounding; None if labels are classes.
     """
 
     table: ColumnTable
@@ -60,9 +61,9 @@ def plain_column(table: ColumnTable, name: str, key: str) -> Values:
 
 
 def complete_rows(table: ColumnTable, drop: bool | tuple[str, ...], used: list[str]) -> Rows:
-    """Indices of the rows without a missing value in some columns.
+    """Indices of the rows that have a value in each of some columns.
 
-    drop: names of these columns; true: those of `used`; false: none, so that all rows remain.
+    drop: names of these columns; true: the columns in `used`; false: no column, so that all rows remain.
     """
     gap = np.zeros(table.rows, dtype=np.bool_)
     for name in drop if isinstance(drop, tuple) else used if drop else ():

@@ -34,16 +34,17 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""Encodings by the byte-order mark with which a file begins; UTF-32 is first: its mark begins with that of UTF-16."""
+"""The encoding for each byte-order mark with which a file may begin. UTF-32 comes first, since its mark begins with
+that of UTF-16."""
 
 
 class Layout(NamedTuple):
     """How to read a CSV file.
 
-    header: whether the first line names the columns; None: yes, but a line that looks like data is refused.
-    separator: between two cells. missing: texts that stand for a missing value, besides an empty cell, NA and NaN.
-    numbers: notation of numbers. encoding: of the text; None: as the byte-order mark shows, else UTF-8.
-    dates: pairs of a column and its date format; such dates become days from 1970-01-01.
+    header: whether the first line names the columns; None: yes, but a line that looks like data is refused. separator:
+    the character between two cells. missing: texts that stand for a missing value, besides an empty cell, NA and NaN.
+    numbers: notation of numbers. encoding: encoding of the text; None: as the byte-order mark shows, else UTF-8. dates:
+    pairs of a column and its date format; such dates become days from 1970-01-01.
     """
 
     header: bool | None = None
@@ -70,7 +71,9 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """The columns of a file by name, (n,) or (n, k) with k values a row; without a header, names are "1", "2", ..."""
+    """The columns of a file by name, (n,), or (n, k) with k values in each row; without a header, names are "1", "2",
+    ...
+    """
 
     path: Path
     layout: Layout
@@ -82,8 +85,8 @@ class ColumnTable:
         return max((len(values) for values in self.columns.values() if values.ndim), default=0)
 
     def otherwise_read(self) -> str:
-        """Advice to append to an error message about a missing column: a setting with which the file may be read as
-        meant.
+        """Advice that is appended to an error message about a missing column: a setting that may make the file be read
+        as meant.
 
         It proposes another separator if the file has a single column, or header = false if a name of a column is a
         number; else it is empty.
@@ -137,9 +140,12 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 
 
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
-    """Reads the columns of a file by name, without converting dates; a missing text is NaN.
+    """Reads the columns of a CSV, Parquet, Feather or NPZ file: a dict of an array for each name. Texts of dates stay
+    texts; a missing value, including one written as one of the layout's texts for it, is NaN.
 
-    as_words: whether to keep all cells of a CSV file as texts.
+    Args:
+        path: of the file. layout: how to read a CSV file (separator, header, encoding, notation of numbers, texts for
+        missing values). as_words: whether to keep all cells of a CSV file as texts, numbers included.
 
     Raises:
         InputError: the file cannot be read, or its first line should name columns but looks like data.
@@ -212,7 +218,7 @@ def suffix_of(path: Path) -> str:
 def _undecoded(path: Path, error: UnicodeDecodeError) -> str:
     """A message that names the first line that is invalid in the encoding, and the key that states another encoding.
 
-    path: of the CSV file. error: raised when the file was read.
+    path: path of the CSV file. error: the error that was raised when the file was read.
     """
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
@@ -296,7 +302,16 @@ def _checked(path: Path, layout: Layout) -> int:
 
 
 def _check_names(path: Path, begin: int, first: list[str], layout: Layout) -> None:
-    """Raise InputError if the first record, in line `begin`, is empty, looks like data, or has a name twice."""
+    """Checks the first record (line of cells) of a CSV file, which should hold the names of the columns.
+
+    Args:
+        path: of the file, for messages. begin: number of the line in which the record begins. first: its cells. layout:
+        how the file is read; without a header, names are not checked.
+
+    Raises:
+        InputError: the record is empty or has a name twice, or it looks like data and the layout does not state whether
+            there is a header.
+    """
     if not first:
         raise InputError(f"{path}: is empty; a table has a line of names and a row for each user")
     if layout.header is None and looks_like_data(first, layout.missing):
@@ -330,7 +345,9 @@ def opened(path: Path, encoding: str | None = None) -> TextIO:
 
 
 def records(file: TextIO, separator: str) -> Iterator[Record]:
-    """Yields the records of a CSV file that are not blank, in order."""
+    """Yields the records of an open CSV file that are not blank, in order: each with the number of its first line, from
+    1, and the list of its cells, which are texts. separator: the character between two cells.
+    """
     reader, line = _reader(file, separator), 1  # a record may take several lines
     for record in reader:
         if len(record) > 1 or (record and record[0].strip()):

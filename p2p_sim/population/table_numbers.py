@@ -35,7 +35,7 @@ def is_number(text: str) -> bool:
 
 
 def looks_like_data(first: list[str], missing: tuple[str, ...] = ()) -> bool:
-    """Whether the cells of a first line are all numbers, and not just numbers of the columns (0, 1, 2 or 1, 2, 3).
+    """Whether the cells of a first line are all numbers, other than the numbers of the columns (0, 1, 2 or 1, 2, 3).
 
     Empty cells and cells in `missing` need not be numbers.
 
@@ -89,7 +89,8 @@ CONVENTIONS = (
     PLAIN, Convention(","), Convention(".", ","), Convention(",", "."),
     *(Convention(sign, gap) for sign in ".," for gap in (" ", "\u00a0", "\u202f", "'")),
 )  # fmt: skip
-"""Notations that are recognised; of equal decimal signs, the one without a thousands separator comes first."""
+"""Notations that are recognised; among those with the same decimal sign, the one without a thousands separator comes
+first."""
 
 
 def conventions(*columns: "pd.Series") -> list[Convention]:
@@ -113,14 +114,15 @@ def conventions(*columns: "pd.Series") -> list[Convention]:
 
 
 def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: str) -> Convention:
-    """The notation, decimal sign and separator of thousands, in which the columns of a table write their numbers.
+    """The notation (decimal sign, separator of thousands) in which the columns of a table write their numbers.
 
-    Plain notation is preferred. If no notation fits all columns, the one of the columns that are not plain is taken,
-    provided that it misreads no plain column.
+    Plain notation (1234.5) is preferred. If no notation fits all columns, the notation of the columns that are not
+    plain is taken; it must not fit any column of plain numbers with a point, which might then be misread.
 
     Args:
-        path: of the table, for messages. counts: by name of column, the different texts of its cells with how often
-        each occurs. separator: the character between two cells in the file.
+        path: of the table, for messages. counts: for each column by name, a series whose index holds the different
+        texts of its cells, and whose values say how often each occurs. separator: the character between two cells in
+        the file.
 
     Raises:
         InputError: columns contradict each other, or several notations are possible.
@@ -151,9 +153,11 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
 
 
 def _digits(counts: "pd.Series") -> "pd.Series":
-    """The different texts of a column that have a digit, if the column seems to hold numbers; else no texts.
+    """The different texts of a column that have a digit, as a series; empty if the column does not seem to hold
+    numbers.
 
-    It seems so if at least half of its different texts have a digit, and each of these is a number in some notation.
+    It seems to hold numbers if at least half of its different texts have a digit, and each of these is a number in some
+    notation. counts: a series whose index holds the different texts, and whose values say how often each occurs.
     """
     texts = counts.index.to_series()
     texts = texts[texts.str.contains(r"\d")].reset_index(drop=True)
@@ -164,9 +168,11 @@ def _digits(counts: "pd.Series") -> "pd.Series":
 
 
 def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention]) -> str:
-    """A message that names a column whose numbers fit several notations, and the options that choose one.
+    """A message that names a column whose numbers fit several notations, and the command-line options (--decimal,
+    --thousands) with which the user can choose one.
 
-    columns: different texts of each column of numbers. styles: the notations that fit all columns.
+    Args:
+        columns: for each column of numbers by name, its different texts. styles: the notations that fit all columns.
     """
     samples = {name: _telling(texts) for name, texts in columns.items()}
     name, text = next((item for item in samples.items() if not item[1].isdigit()), next(iter(samples.items())))
@@ -184,7 +190,7 @@ def _undecided(columns: "Mapping[str, pd.Series]", styles: Sequence[Convention])
 def _contradiction(columns: "Mapping[str, pd.Series]") -> str:
     """A message that names two columns with numbers in different notations.
 
-    columns: different texts of each column of numbers, of which one at least is not in plain notation.
+    columns: for each column of numbers, its different texts; at least one column is not in plain notation.
     """
     first = next(name for name, texts in columns.items() if not PLAIN.reads(texts).all())
     second = next((name for name, texts in columns.items() if not conventions(columns[first], texts)), "")
@@ -219,7 +225,9 @@ def date_formats(texts: "pd.Series") -> dict[str, NDArray[np.bool_]]:
 
 
 def _dated(texts: "pd.Series", form: str) -> NDArray[np.bool_]:
-    """Marks the texts (n,) that are dates of a format; unlike in pandas, %Y%m%d is eight digits that begin 19 or 20."""
+    """Marks the texts (n,) that are dates of a format; unlike in pandas, %Y%m%d stands for eight digits that begin with
+    19 or 20.
+    """
     dated = ~np.isnan(days(texts, form))
     return dated & texts.str.fullmatch(r"(19|20)\d{6}").to_numpy(np.bool_) if form == "%Y%m%d" else dated
 

@@ -33,7 +33,8 @@ from p2p_sim.population.table_numbers import PLAIN, Convention, common_conventio
 MARKER = "?"
 """The text that always stands for a missing value."""
 MOST_MARKERS, MOST_CATEGORIES, MOST_CLASSES = 3, 100, 256
-"""Largest number of texts for missing values in a column of numbers, of values of a one-hot column, and of classes."""
+"""Largest numbers: of texts for missing values in a column of numbers, of values of a one-hot column, and of
+classes."""
 WITH_UNIT = r"(?:[€$£¥]\s?)?[+-]?[\d.,'\s]*\d\s?(?:[%‰€$£¥]|\s[A-Za-z]{1,3})?"
 LIKE_A_DATE = r".{0,12}\d{1,4}[ ./-]\s?[A-Za-z0-9]+[ ./,-]+\d{1,4}.*"
 """Patterns of a number with a unit, and of a text of three parts, such as a date."""
@@ -45,8 +46,8 @@ IDENTIFIED = 20
 class Look:
     """The keys of [population] that a survey of a table proposes, and notes for the table's owner.
 
-    keys: of [population], besides kind, path and label. rows: number of rows with a label. notes: a line each.
-    left_out: the columns that are not learned from, each with the reason.
+    keys: proposed keys of [population], besides kind, path and label. rows: number of rows with a label. notes: one
+    line each. left_out: the columns that are not learned from, each with the reason.
     """
 
     keys: dict[str, Any] = field(default_factory=dict)
@@ -56,11 +57,15 @@ class Look:
 
     @property
     def lost(self) -> dict[str, str]:
-        """The columns that are not used as features, each with the reason; identifiers of rows are left out here."""
+        """The columns that are not used as features, each with the reason; columns that only number the rows
+        (identifiers) are not listed, since nothing is lost with them.
+        """
         return {name: why for name, why in self.left_out.items() if not why.endswith("identifier")}
 
     def loss(self, label: str) -> str:
-        """A clause for messages: how many columns are left out, which and why, except identifiers."""
+        """A clause for messages: how many columns besides the label are left out, which and why. Columns that only
+        number the rows (identifiers) are not counted. label: name of the label column, for the message.
+        """
         columns = len(self.lost) + len(self.keys["features"])
         reasons = "; ".join(f"{name!r}: {why}" for name, why in self.lost.items())
         return f"{len(self.lost)} of {columns} columns besides {label!r} are left out ({reasons})"
@@ -70,11 +75,11 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
     """Surveys a table, and proposes how to read it and which columns to learn from.
 
     Args:
-        path: of the table. label: name of the label column.
-        stated: values of the keys separator, decimal, thousands and encoding, as far as the user states them.
+        path: path of the table. label: name of the label column. stated: values of those of the keys separator,
+        decimal, thousands and encoding that the user states.
 
     Raises:
-        InputError: the table cannot be read or has no such column, the column cannot be a label, or the notation of
+        InputError: the table cannot be read or has no such column, this column cannot be a label, or the notation of
             numbers is not clear.
     """
     look = Look({**(stated or {}), "proposed": True})
@@ -98,7 +103,7 @@ def look_at(path: Path, label: str | None, stated: Mapping[str, str] | None = No
             written += [name] if contents.numbers else []
     _note(markers, dates, look)
     dated = {*dates, *(name for name, cells in columns.items() if cells.dtype.kind == "M")}
-    del columns, texts  # as texts, they need more memory than the table
+    del columns, texts  # as texts, the columns need more memory than the table
     layout = layout._replace(missing=tuple(sorted(markers)), dates=tuple(dates.items()))
     table = read_table(path, layout)
     written = [name for name in written if is_text(table.columns[name])]
@@ -137,7 +142,7 @@ def _note(markers: set[str], dates: dict[str, str], look: Look) -> None:
 def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str], look: Look) -> None:
     """Adds keys and notes to `look` for the treatment of the features: missing values, texts and numbers.
 
-    features: names of the columns to learn from. written: those of numbers that the file holds as texts.
+    features: names of the columns to learn from. written: names of the columns of numbers that the file holds as texts.
     """
     texts = [name for name in features if is_text(table.columns[name])]
     gaps = {name: int(is_missing(table.columns[name]).sum()) for name in features}
@@ -159,7 +164,7 @@ def _treated(table: ColumnTable, features: Sequence[str], written: Sequence[str]
 def _layout(path: Path, label: str | None, look: Look) -> Layout:
     """The separator, header and encoding of a CSV file, as stated in `look` or as the first line suggests.
 
-    What is not stated is added to `look`. label: name of the label column, or its number if there is no header.
+    Those that are not stated are added to `look`. label: name of the label column, or its number if there is no header.
     """
     if suffix_of(path) not in TEXTS:
         return Layout()
@@ -184,7 +189,9 @@ def _layout(path: Path, label: str | None, look: Look) -> Layout:
 
 
 def _encoding(path: Path, look: Look) -> str | None:
-    """The encoding to state for a text file: None for UTF-8 or a byte-order mark, else a guess, added to `look`."""
+    """The encoding to state for a text file: None for UTF-8 or a file with a byte-order mark, else a guess, which is
+    also added to `look`.
+    """
     try:
         with opened(path) as file:
             for _ in file:
@@ -198,7 +205,7 @@ def _encoding(path: Path, look: Look) -> str | None:
 
 
 def _convention(path: Path, layout: Layout, texts: Mapping[str, pd.Series], look: Look) -> Convention:
-    """The notation of numbers in a table, as stated or as the columns suggest; added to `look`.
+    """The notation of numbers in a table, as stated or as the columns suggest; if suggested, it is added to `look`.
 
     texts: for each column of texts, the number of cells with each text.
     """
@@ -222,10 +229,14 @@ class TableContents(NamedTuple):
 
 
 def _contents(name: str, counts: pd.Series, style: Convention, look: Look) -> TableContents:
-    """The contents of a text column; if it only looks like numbers or dates, `look` gets the reason why it is neither.
+    """What a text column holds: whether its cells are numbers, the format of its dates (or empty), and the few other
+    texts, which are taken as words for a missing value.
+
+    If the column only looks like numbers or dates, the result says neither, and the reason is added to `look`, the
+    proposal.
 
     Args:
-        counts: the number of cells with each text. style: notation of numbers in the table.
+        name: of the column. counts: the number of cells with each text. style: notation of numbers in the table.
     """
     texts, rows = pd.Series(counts.index), counts.to_numpy()
     fits = PLAIN.reads(texts) | style.reads(texts)
@@ -263,12 +274,12 @@ def _mixed(name: str, texts: pd.Series, words: Sequence[str], cells: int, usual:
     """In words, why a column that looks like numbers or dates is neither, with advice; empty if it does not look like
     either.
 
-    Examples are numbers with a unit, dates in a form that is not recognised, or a column of numbers in which some cells
-    are no numbers.
+    Examples are numbers with a unit, dates in a form that is not recognised, and a column of numbers with some cells
+    that are not numbers.
 
     Args:
-        name: of the column. texts: all different texts of the column. words: those that are no numbers, or no
-        dates, though most cells are. cells: number of cells with such words. usual: what most cells are, such as
+        name: name of the column. texts: all different texts of the column. words: the texts that are not numbers (or
+        not dates), though most cells are. cells: number of cells with such words. usual: what most cells are, such as
         "numbers"; empty: neither numbers nor dates.
     """
     if usual:
@@ -320,9 +331,14 @@ def _label(table: ColumnTable, label: str, look: Look) -> None:
 
 
 def _useless(name: str, values: Values, dated: bool) -> str:
-    """The reason why a column cannot be learned from (type, a single value, or values that are names), or empty.
+    """The reason why a column cannot be learned from, or empty if it can be.
 
-    dated: whether the column holds dates.
+    Reasons are: it holds neither numbers nor texts; all rows have the same value; it holds names (texts that are too
+    many, or all different); it holds identifiers (whole numbers, all different, in order or in a column called id,
+    index or the like).
+
+    Args:
+        name, values: of the column. dated: whether the column holds dates.
     """
     if values.ndim != 1 or values.dtype.kind not in "biufOUS":
         return "it holds neither numbers nor texts"
@@ -331,7 +347,8 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     different = len(pd.unique(there))
     if different < 2:
         return "it has the same value for all users"
-    # names: too many or only different texts; identifiers: different whole numbers, in order or in a column so called
+    # names: too many different texts, or all different; identifiers: whole numbers, all different, and either in order
+    # or in a column called so
     alone = different == len(there) >= IDENTIFIED
     if text and (different > MOST_CATEGORIES or alone):
         return f"a text with {different:,} different values, as of a name"

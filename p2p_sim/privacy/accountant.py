@@ -17,8 +17,8 @@ _PRECISION = 1e-9
 class Accountant(PlainNumbers, ABC):
     """Privacy of one user's label against one observer: δ at a given ε, and ε at a given δ.
 
-    A subclass for a new observer or mechanism defines `delta` and `conditions`; also `epsilon` if it knows ε better
-    than by bisection. All other methods follow from these. NumPy's numbers are converted to Python's.
+    A subclass for a new observer or mechanism defines `delta` and `conditions`; it also defines `epsilon` if it has a
+    better way to ε than bisection. All other methods follow from these. NumPy's numbers are converted to Python's.
 
     requires: requirements on the situation in which a bound is used, in the order in which they are checked.
     """
@@ -54,7 +54,9 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def basis(self) -> str:
-        """How `epsilon` computes its bounds, in words for reports; one of its own may name another way in its bound."""
+        """How `epsilon` computes its bounds, in words for reports. A subclass with its own `epsilon` may name another
+        way in the bound.
+        """
         return "bisection of δ(ε)"
 
     @property
@@ -69,20 +71,21 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which `epsilon` is evaluated where the whole curve δ(ε) is needed, such as for composition:
-        1e-18.
+        """The smallest δ at which ε is computed where the whole curve δ(ε) is needed, such as for the privacy of
+        several releases together: 1e-18.
 
-        Privacy losses above the ε at this δ count as infinite there. A subclass whose ε is not known at so small a δ
-        gives a larger one.
+        Privacy losses above the ε at this δ count as infinite there, that is, as a failure of all privacy with about
+        this probability. A subclass gives a larger value if it cannot compute ε at so small a δ.
         """
         return TAIL
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """Bounds of δ(ε) for each given ε; subclasses may compute several of them faster than one by one."""
+        """Bounds of δ(ε) for each given ε; subclasses may compute several together faster than one by one."""
         return [self.delta(epsilon) for epsilon in epsilons]
 
     def certified_delta(self, epsilon: float) -> float:
-        """The upper bound of δ(ε); subclasses may compute it faster than `delta`, which has the lower bound too."""
+        """The upper bound of δ(ε); subclasses may compute it faster than `delta`, which also computes the lower bound.
+        """
         return self.delta(epsilon).upper
 
     def satisfies(self, epsilon: float, delta: float) -> bool:
@@ -92,7 +95,9 @@ class Accountant(PlainNumbers, ABC):
 
 
 class FlippedLabels(Accountant):
-    """Base of accountants of what an observer sees of labels of two classes, each flipped once with probability α."""
+    """Base of accountants for binary labels, each flipped once with probability α before an observer sees anything of
+    it.
+    """
 
     flip_prob: float
     """α in [0, 1/2]."""

@@ -1,22 +1,23 @@
 """The *advantage* of an observer: how much more often she guesses a user's label right because the user took part.
 
 The observer knows everything but the label of one user, the target. For her this label has law π, the prior, whatever
-the other users' labels are. Before she sees anything of the target, her guess is right with probability max π. With the
-view V, which is all that she sees, it is right with probability Σ_v max_y π_y P_y(v), where P_y is the law of V if the
-label is y. The advantage is the difference. An observer who knows less of the other users has no larger advantage: the
-bounds below hold given these users' labels.
+the other users' labels are. Before she sees anything of the target, her guess is right with probability max π. Let the
+view V be all that she sees, and P_y the law of V if the label is y. With the view, her guess is right with probability
+Σ_v max_y π_y P_y(v). The advantage is the difference. The bounds below hold for any given labels of the other users, so
+that an observer who knows less of these users has no larger advantage.
 
-**Two labels**, p the smaller prior, held by label 1: max(a, b) = a + [b - a]₊ gives p Σ [P₁ - e^ε P₀]₊ with
-ε = ln((1-p)/p). So the advantage is p times a hockey-stick divergence. It is at most p δ(ε), with equality for the
-data set and direction that attain δ(ε). As δ falls with ε, p = 1/2 is the worst prior: δ(0)/2.
+**Two labels.** Let p be the smaller prior, that of label 1. As max(a, b) = a + [b - a]₊, the advantage is p Σ [P₁ - e^ε
+P₀]₊ with ε = ln((1-p)/p). So it is p times a hockey-stick divergence. It is at most p δ(ε), with equality for the data
+set and direction that attain δ(ε). As δ falls with ε, p = 1/2 is the worst prior, and gives δ(0)/2.
 
-**K labels**, t the most likely: in the same way the advantage is at most Σ_{y≠t} π_y δ(ln(π_t/π_y)). It is also at most
+**K labels.** Let t be the most likely label. In the same way the advantage is at most Σ_{y≠t} π_y δ(ln(π_t/π_y)). It is
+also at most
 
     π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ(ε) Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε)   for every ε.
 
-*Proof.* Let A_y be the views after which she guesses y, s_y = π_y P_y(A_y), and q_y = Pr[A_y], which sum to 1. Sum
-P_y(A_y) <= e^ε P_z(A_y) + δ over z ≠ y with weights π_z: (1-π_y) s_y/π_y <= e^ε (q_y - s_y) + (1-π_y) δ. Solve for s_y
-and sum over y; π e^ε/(1-π+π e^ε) grows with π. ∎ The smallest of these bounds is used.
+*Proof.* Let A_y be the views after which she guesses y, s_y = π_y P_y(A_y), and q_y = Pr[A_y]; the q_y sum to 1. Sum
+P_y(A_y) <= e^ε P_z(A_y) + δ over z ≠ y with weights π_z. This gives (1-π_y) s_y/π_y <= e^ε (q_y - s_y) + (1-π_y) δ.
+Solve for s_y and sum over y, where π e^ε/(1-π+π e^ε) grows with π. ∎ The smallest of these bounds is used.
 """
 
 import math
@@ -56,7 +57,7 @@ def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
     top, rest = float(ranked[0]), ranked[1:][ranked[1:] > 0.0]
     if not len(rest):
         return Bracket(0.0, 0.0)
-    # δ at ln(π_t/π_y), rounded down for the upper bound and up for the lower one, and at the ε of the second bound
+    # δ is needed at ln(π_t/π_y), rounded down for the upper bound and up for the lower one, and at the second bound's ε
     at = np.log(top / rest)
     tries = [e for e in GRID if e < pure] if len(ranked) > 2 else []
     high, low = (at * (1.0 - 1e-15)).tolist(), (at * (1.0 + 1e-15)).tolist()
@@ -75,12 +76,12 @@ def advantage(model: Accountant, prior: Prior = 0.5) -> Bracket:
 def worst_advantage(model: Accountant, num_classes: int = 2) -> Bracket:
     """Bounds of the observer's largest advantage over all priors of K labels.
 
-    Let π_t be the probability of the likeliest label. The advantage is at most (1-π_t) δ(0), and π_t >= 1/K. At the
-    pure ε, where δ = 0, it is at most π_t e^ε/(1-π_t+π_t e^ε) - π_t, which is largest at π_t = 1/(1+e^(ε/2)), or at 1/K
-    if this is larger. A uniform prior on two labels attains δ(0)/2.
+    Let π_t be the prior probability of the most likely label t, at least 1/K. The advantage is at most (1-π_t) δ(0). At
+    the pure ε, where δ = 0, it is at most π_t e^ε/(1-π_t+π_t e^ε) - π_t, which is largest at π_t = 1/(1+e^(ε/2)), or at
+    1/K if this is larger. The lower bound is δ(0)/2, which a uniform prior on two labels attains.
 
     Args:
-        model: the accountant. num_classes: K, at least 2.
+        model: the accountant of what the observer sees. num_classes: K, at least 2.
     """
     if num_classes < 2:
         raise ValueError(f"num_classes = {num_classes}: must be at least 2")
@@ -96,7 +97,7 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
     """Upper bounds (m,) of the observer's advantage for each of m users.
 
     Args:
-        law: dominates the privacy loss of every user. priors: (m, K), the prior of each user's label, rows of sum 1.
+        law: dominates every user's privacy loss. priors: (m, K), each user's prior of her label, in rows of sum 1.
     """
     ranked = -np.sort(-np.asarray(priors, dtype=np.float64), axis=1)
     top, rest = ranked[:, :1], ranked[:, 1:]
@@ -120,7 +121,7 @@ def local_advantage(total_variation: float, epsilon: float, num_classes: int) ->
 
 
 def deltas_of(law: LossLaw, epsilons: Floats) -> Floats:
-    """Upper bounds of δ(ε) of a law at an array of ε, each at least 0 or infinite; of the same shape."""
+    """Upper bounds of a law's δ(ε) at an array of ε, each at least 0 and perhaps infinite; of the array's shape."""
     weights = law.masses * np.exp(-law.losses)
     above = np.append(np.cumsum(law.masses[::-1])[::-1], 0.0)
     neighbour = np.append(np.cumsum(weights[::-1])[::-1], 0.0)
@@ -144,21 +145,21 @@ def checked_prior(prior: Prior) -> Floats:
 
 
 def _posterior(top: float, epsilon: float) -> float:
-    """The largest posterior probability of a label whose prior probability is `top`, after an ε-private view."""
+    """The largest posterior probability, after an ε-private view, of a label whose prior probability is `top`."""
     return top / (top + (1.0 - top) * math.exp(-epsilon))
 
 
 def _by_posterior(ranked: Floats, epsilons: Floats, deltas: Floats) -> Floats:
-    """An upper bound of an observer's advantage for each of m users, (m,): how much more often she guesses the label
-    right.
+    """An upper bound of an observer's advantage for each of m users, (m,): how much more often she guesses the user's
+    label right because she sees the view.
 
-    It is the least over several pairs (ε, δ), each of which must hold for what she sees. For one pair it is π_t
-    e^ε/(1-π_t+π_t e^ε) - π_t + δ Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε), where π_y is the prior probability of label y, and t
-    the likeliest label.
+    It is the least over p pairs (ε, δ), each of which must hold for what she sees. One pair gives the bound
+    π_t e^ε/(1-π_t+π_t e^ε) - π_t + δ Σ_y π_y (1-π_y)/(1-π_y+π_y e^ε), where π_y is the prior probability of label y,
+    and t the most likely label.
 
     Args:
-        ranked: (m, K), each user's prior of K labels, largest first. epsilons, deltas: (p,) each, the pairs; for p
-        = 0 the result is infinite.
+        ranked: (m, K), each user's prior of K labels, largest first. epsilons, deltas: (p,) each, the pairs; for p = 0
+        the result is infinite.
     """
     best = np.full(len(ranked), np.inf)
     for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):

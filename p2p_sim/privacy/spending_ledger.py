@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 WHOLE = ""
-"""The name of the part that is all rows of an organisation."""
+"""The name that stands for all rows of an organisation, in place of the name of a part."""
 
 
 @dataclass
@@ -38,12 +38,14 @@ class ReleaseLedger:
         self._releases: dict[bytes, _Release] = {}
 
     def pay(self, owner: int, content: bytes, epsilon: float, part: str = WHOLE) -> None:
-        """Enter a release before anybody sees it.
+        """Enter a release with its ε, before anybody sees it. Entering the same content again adds nothing; the larger
+        ε counts. The ε of releases of all rows and of one part add up, but of several disjoint parts only the one with
+        the largest sum counts.
 
         Args:
-            owner: the organisation whose rows are released, from 0.
-            content: bytes that identify the release, such as its hash. epsilon: ε ≥ 0 of this release alone.
-            part: the name of the part that is released; all parts but `WHOLE` are disjoint.
+            owner: the organisation from whose rows the release was computed, from 0. content: bytes that identify the
+            release, such as its hash. epsilon: ε ≥ 0 of this release alone. part: name of the part of the rows that was
+            used; empty: all rows. Parts with different names must be disjoint.
 
         Raises:
             ValueError: the owner does not exist, ε is below 0, or another owner or part has entered this content.
@@ -68,7 +70,11 @@ class ReleaseLedger:
         self._releases[content].seen_by.add(to)
 
     def spent(self, owner: int) -> float:
-        """The total ε of an organisation's releases, against an observer who sees all of them."""
+        """The total ε of an organisation's releases, against an observer who sees all of them: the sum over releases of
+        all its rows, plus the largest of the sums for its disjoint parts.
+
+        owner: the organisation, from 0.
+        """
         parts: dict[str, list[float]] = {}
         for release in self._releases.values():
             if release.owner == owner:

@@ -24,20 +24,21 @@ class Under(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of `model`."""
+        """The pure ε (at δ = 0) of the accountant to which the conditions were added."""
         return self.model.pure_epsilon
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """The conditions of `model`, then the caveats."""
+        """All conditions under which the bounds hold: those of the other accountant, then the added ones (`caveats`).
+        """
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The bounds of δ(ε) of `model`."""
+        """The bounds of δ(ε) of the other accountant; they now hold under the added conditions too."""
         return self.model.delta(epsilon)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The bounds of ε at δ of `model`, under its conditions and the caveats."""
+        """The other accountant's statement of ε at δ; its list of conditions also has the added ones."""
         return replace(self.model.epsilon(delta), conditions=self.conditions)
 
 

@@ -1,7 +1,7 @@
 """Privacy statements as plain values for JSON: whole, or without the numbers that a row of results holds anyway.
 
-A row of results holds ε and δ in columns. The rest of the statements, from the observer to the conditions, is the same
-for many rows and is kept once. This rest, by column, is called the row's *terms*.
+A row of results holds ε and δ in columns. The rest of its privacy statements, from the observer to the conditions, is
+the same for many rows and is kept once. This rest, by column of ε, is called the row's *terms*.
 """
 
 import hashlib
@@ -14,7 +14,7 @@ from p2p_sim.privacy.conditions import CLAIMED, PROTOCOL_CONDITIONS, Condition
 from p2p_sim.privacy.where_bounds_hold import Stated
 
 Terms = dict[str, dict[str, Any]]
-"""By each column that holds an ε: its statement without the numbers."""
+"""For each column that holds an ε: the column's statement without the numbers."""
 
 
 def whole(bound: PrivacyBound) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
     does apply has no entry.
 
     Args:
-        statements: by column, a statement of the simulator, or a paper's ε or why it does not apply (`Stated`).
+        statements: by column of ε, a statement of the simulator, or a `Stated`: a paper's ε, or why it does not apply.
         claimed_by: the plug-in package that claims the statements; empty: the simulator itself.
     """
     by_column: Terms = {}
@@ -63,7 +63,11 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
 
 
 def merged(several: Iterable[Terms]) -> Terms:
-    """The terms of several rows as one: for each column the conditions and bases of all rows, each once, in order."""
+    """The terms of several rows (their privacy statements without the numbers, by column of ε) as one. For each column,
+    the observer and all else of the first row that has it stay, and the conditions and bases (how ε was computed) of
+    later rows are added, each once, in order. An entry that only says why a paper's bound does not apply adds nothing,
+    and nothing is added to it.
+    """
     together: Terms = {}
     for row in several:
         for column, here in row.items():
@@ -85,10 +89,13 @@ def identifier(row_terms: Terms) -> str:
 
 
 def statement_of(row: Mapping[str, Any], row_terms: Terms, column: str) -> PrivacyBound | None:
-    """The whole statement about one column of a row, from the row's numbers and its terms; None if the row has none.
+    """The whole privacy statement about one ε of a row, put together from the row's numbers and its terms (the
+    statement without the numbers). None if the row has no number in this column, or the terms have no statement about
+    it. Except for the column `epsilon_upper`, the lower bound of ε is 0.
 
     Args:
-        row: holds `delta`, the column and, if this is `epsilon_upper`, `epsilon_lower`. row_terms: the row's terms.
+        row: by column; it has `delta`, the column that is asked for and, beside `epsilon_upper`, also `epsilon_lower`.
+        row_terms: the row's terms. column: the column of ε.
     """
     here, upper = row_terms.get(column), row.get(column)
     if here is None or upper is None or "not_applicable" in here:

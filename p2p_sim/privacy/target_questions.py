@@ -1,4 +1,4 @@
-"""Calibration to a target ε, for `p2p-sim calibrate`: of the flip probability, or of the number of neighbours."""
+"""For `p2p-sim calibrate`: the flip probability, or the number of neighbours, that brings ε to a target."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,8 @@ class Calibration:
     flip_prob: α for all clusters. each: α by cluster size. Each α is rounded up to few digits, so that the target holds
         for α as it is printed.
     bound: the statement at `flip_prob`. local: ε₀ of a noisy label alone at `flip_prob`.
-    noise_alone: whether α must be as large as for noise alone (ε₀ at most the target): the exchange adds nothing.
+    noise_alone: whether α must be as large as for noise alone (ε₀ at most the target), so that the exchange adds
+    nothing.
     members: number of members of a coalition, else None.
     """
 
@@ -106,8 +107,8 @@ class PeersComparison:
     """Numbers of peers at the same target: the noise that each needs, and how often it misses a cluster's majority.
 
     majority: share of a cluster's users who hold its commoner label. calibrations: by number of peers.
-    errors: by number of peers, the probability that the commoner label is not the majority of submissions, for the
-        cluster size for which this is likeliest.
+    errors: by number of peers, the probability that the commoner label is not the majority of submissions; the largest
+        over the cluster sizes.
     """
 
     majority: float
@@ -116,7 +117,10 @@ class PeersComparison:
 
     @property
     def best(self) -> int:
-        """The number of peers with the least error; the smallest one if several errors are at most `NO_ERROR`."""
+        """The number of peers with the smallest error, that is, the smallest probability that the majority of
+        submissions is not the commoner label of the cluster. Errors up to 1e-12 count as equal; of equal ones, the
+        smallest number of peers is taken.
+        """
         return min(self.errors, key=lambda k: (max(self.errors[k], NO_ERROR), k))
 
 
@@ -129,11 +133,14 @@ def compared_peers(
     delta: float,
     majority: float = 0.6,
 ) -> PeersComparison:
-    """Calibrate each number of peers to the learner's (ε, δ) and compare their errors; this uses public values only.
+    """Compare how many peers each user should ask. For each number of peers, the result has the smallest α found that
+    brings the learner's ε at δ to the target, and the error at this α: the probability that the majority of submissions
+    is not the label that more users of the cluster hold. Only public values are used; labels have two classes.
 
     Args:
-        sizes: sizes of the clusters. numbers: numbers of peers, odd. sampling_rate: θ. epsilon, delta: the target.
-        majority: share of a cluster's users who hold its commoner label, above 1/2 and at most 1.
+        sizes: sizes of the clusters, at most 10,000; the error is the largest over them. numbers: numbers of peers,
+        odd. sampling_rate: θ, the probability that a user submits. epsilon, delta: the target. majority: share of a
+        cluster's users who hold its commoner label, above 1/2 and at most 1.
 
     Raises:
         InputError: a value is missing or outside its range.

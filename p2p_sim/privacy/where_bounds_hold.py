@@ -9,14 +9,15 @@ from p2p_sim.privacy.conditions import Condition
 
 @dataclass(frozen=True)
 class Situation:
-    """How labels reach the learner, and who observes: all that decides, beside a bound's parameters, whether it holds.
+    """How labels reach the learner, and who observes. This and a bound's own parameters decide whether the bound holds.
 
     num_classes: K. message: what a message carries, "label" for flipped labels.
     faults: configuration keys that change the network. Without a fault every user gets the label of a uniform member of
         her cluster, and every submission arrives. Every key counts as a fault unless it is known to be harmless.
     roles: configuration keys by which users break the protocol or tell others what they know.
-    rounds: R, exchanges that repeat the same noisy labels. fresh: whether every round draws new noise.
-    oracle: whether labels decided on a parameter. observer: one of `bound.OBSERVERS`.
+    rounds: R, the number of exchanges. fresh: whether every round draws new noise; else all repeat the same noisy
+    labels.
+    oracle: whether a parameter was chosen by looking at labels. observer: one of `bound.OBSERVERS`.
     several: whether a user asks several peers and submits the majority of their labels.
     """
 

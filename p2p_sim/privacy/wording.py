@@ -25,7 +25,14 @@ ADDS_NOTHING = (
 
 
 def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
-    """The lines of an answer, each a name and a figure: the bounds, the paper's ε and ε₀, rounded to the safe side."""
+    """The lines that show an answer to a privacy question, each a pair of texts, a name and a figure. They are the
+    cluster, the observer, the bounds of ε at δ (or of δ at ε), ε₀ of a noisy label alone, and the basis (how the bounds
+    were computed). For the learner's ε, the bound that Lemma 9 of the clustering paper would state is a line too. Upper
+    bounds are rounded up, lower bounds down.
+
+    Args:
+        question: the cluster, α, θ and the observer. answer: its figures.
+    """
     bound = answer.bound
     rate = f", θ = {question.sampling_rate:g}" if bound.observer in RATED else ""
     size = "any size" if question.cluster_size is None else f"{question.cluster_size:,} users"
@@ -46,7 +53,13 @@ def answer_lines(question: "Question", answer: "Answer") -> list[Line]:
 
 
 def gain(question: "Question", advantage: float) -> str:
-    """A sentence that states the observer's advantage as right guesses of 100 labels; advantage: `Answer.advantage`."""
+    """A sentence that states the observer's advantage as right guesses of 100 labels, if all labels are equally likely.
+    For peers, a second sentence says how many of the users whom they asked they guess right.
+
+    Args:
+        question: the observer, the number of classes and α. advantage: upper bound of how much the observer's share of
+        right guesses grows by what users sent.
+    """
     who = SEES[question.observer]
     if question.members is not None:
         who = f"a coalition of {question.members:,} with the learner"
@@ -122,9 +135,9 @@ def neighbour_lines(neighbours: "EnoughNeighbours") -> list[Line]:
 
 
 def protects(bound: PrivacyBound) -> str:
-    """A phrase that says what a statement protects and from whom; it ends in "if", before the list of conditions.
-
-    For a statement that promises nothing (see `promises`), it is a whole sentence that says why.
+    """A phrase that says what a statement protects and from whom, such as "It protects one user's label, for every data
+    set, from the learner, if". It ends in "if", since the list of conditions follows. For a statement that promises
+    nothing (no finite ε, or δ at least 1/2) it is a whole sentence that says why.
     """
     if not promises(bound):
         label = PROTECTED[bound.adjacency].removeprefix("It protects ")
@@ -156,7 +169,7 @@ SEES = {
 }
 """The words, by observer, for somebody who guesses labels."""
 _ROUNDING = Decimal("1e-9")
-"""A figure that is at most this far beyond a decimal is still rounded to it, as the difference is a rounding error."""
+"""If a figure is beyond a decimal by at most this, it still becomes this decimal: the difference is a rounding error."""
 
 
 def of_hundred(share: float, up: bool) -> str:

@@ -22,8 +22,9 @@ _SLACK = 1.002
 def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
     """The statement of ε at δ for each accountant, in order.
 
-    Up to 16 accountants are each asked for ε. Of more, the first and the last are asked, and each that is not certified
-    at δ for the largest ε so far. For every other accountant that largest ε is the upper bound, and 0 the lower one.
+    Up to 16 accountants are each asked for ε. If there are more, the first and the last are asked. Each of the others
+    is asked only if it is not certified at δ for the largest ε so far; if it is, that ε is its upper bound, and 0 its
+    lower one.
 
     Args:
         models: the accountants, at least one; earlier ones are expected to be worse (smaller clusters).
@@ -45,14 +46,14 @@ def epsilons(models: Sequence[Accountant], delta: float) -> list[PrivacyBound]:
 
 
 def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> list[float]:
-    """For each ε, one certified δ that holds for all accountants (such as one per cluster), of which the first is
-    expected to be the worst. It is at least the largest δ(ε), often not exactly it. If all are label exchanges whose
-    smallest cluster has at most 64 users, it comes from tables for that smallest cluster: mostly within 3% of the
-    largest δ, and seldom twice as large. Otherwise it is the first accountant's δ, raised by 0.2% if all others are
-    certified at that value, and else the largest δ.
+    """For each ε, one certified δ that holds for all accountants, such as one accountant for each cluster. The δ is at
+    least the largest δ(ε), but often not exactly it. If all are accountants of label exchanges and the smallest cluster
+    has at most 64 users, the δ comes from tables for that cluster: mostly within 3% of the largest δ, and seldom twice
+    as large. Otherwise it is the first accountant's δ raised by 0.2%, if all others are certified at that value, and
+    else the largest δ.
 
     Args:
-        models: the accountants, at least one. epsilons: values of ε, at least 0.
+        models: the accountants, at least one; the first is expected to be the worst. epsilons: values of ε, at least 0.
     """
     exchanges = _settings(models)
     together = many_clusters.deltas(exchanges, epsilons) if exchanges else None
@@ -66,9 +67,10 @@ def largest_deltas(models: Sequence[Accountant], epsilons: Sequence[float]) -> l
 
 def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> float:
     """A certified δ(ε) for all accountants: the first one's δ raised by 0.2% if all others are certified at this value,
-    else the largest δ. At ε = 0 with two classes, if no joint computation certifies all, every accountant's own δ is
-    computed, since this costs no more than testing a given δ, and results are cached for other runs. With more than two
-    classes testing is cheaper.
+    else the largest δ. If the accountants are of two-class label exchanges, one fast computation first tests all others
+    together. If that fails at ε = 0 and there are two classes, every accountant's own δ is computed, since this costs
+    no more than testing a given δ, and results are cached for other runs. With more than two classes testing is
+    cheaper.
 
     Args:
         models: the accountants. epsilon: ε. delta: the first accountant's δ at ε.
@@ -86,9 +88,10 @@ def _largest(models: Sequence[Accountant], epsilon: float, delta: float) -> floa
 
 
 def satisfied(models: Sequence[Accountant], epsilon: float, delta: float) -> bool:
-    """Whether (ε, δ) is certified for all accountants but the first, by one joint computation for several label
-    exchanges. For the first, (ε, δ) is known to hold. False may also mean that the joint computation cannot be used (an
-    accountant is no label exchange of two classes, or there is only one) or does not certify what holds.
+    """Whether (ε, δ) is certified for all accountants but the first, for which it is known to hold. One fast
+    computation tests all of them together, in place of one test for each. False may also mean that this computation
+    cannot be used (an accountant is no label exchange of two classes, or there is only one) or does not certify what
+    holds.
 
     Args:
         models: the accountants. epsilon, delta: ε and δ in (0, 1).
@@ -114,7 +117,7 @@ def kept_delta(model: Accountant, epsilon: float) -> float:
 
 @dataclass(frozen=True)
 class WorstOf(Accountant):
-    """The accountant for users each of whom has one of several accountants: the largest δ at every ε.
+    """The accountant for users of whom each has one of several accountants: at every ε, the largest of their δ.
 
     models: the accountants, at least one, all about the same observer and adjacency.
     """
@@ -125,12 +128,13 @@ class WorstOf(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The largest pure ε of an accountant, from which on every δ(ε) is 0."""
+        """The largest of the accountants' pure ε. From this ε on, every δ(ε) is 0."""
         return max(model.pure_epsilon for model in self.models)
 
     @property
     def least_delta(self) -> float:
-        """The largest `least_delta` of an accountant: the smallest δ at which all have a bound of ε."""
+        """The smallest δ at which every accountant can be asked for ε: the largest of the accountants' own smallest δ.
+        """
         return max(model.least_delta for model in self.models)
 
     @property
@@ -139,27 +143,27 @@ class WorstOf(Accountant):
         return tuple(dict.fromkeys(condition for model in self.models for condition in model.conditions))
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of the largest δ(ε) of an accountant."""
+        """Bounds of the largest of the accountants' δ(ε)."""
         return self.profile([epsilon])[0]
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """Bounds of the largest δ(ε) of an accountant, for each ε."""
+        """Bounds of the largest of the accountants' δ(ε), for each ε."""
         each = zip(*(model.profile(epsilons) for model in self.models), strict=True)
         return [Bracket(max(b.lower for b in brackets), max(b.upper for b in brackets)) for brackets in each]
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The statement of the largest ε at δ, under the conditions of all accountants."""
+        """The statement with the largest of the accountants' ε at δ, under the conditions of all accountants."""
         return worst_bound([model.epsilon(delta) for model in self.models])
 
 
 def coarse_law(model: Accountant, stated: PrivacyBound) -> LossLaw:
-    """A law of the privacy loss that dominates the accountant's, computed for speed from few points of the curve δ(ε).
-    The points are the stated (ε, δ), the pure ε (from which on δ is 0; if it is finite) and, below the stated ε, up to
-    three values: 0, the largest power of 2 that is at most 0.7 of the stated ε (of the pure ε if that is smaller), and
-    half this power. The law is valid at every ε, because δ is convex in e^ε and so lies below the lines between the
-    points. For `FetchDistribution` and `CappedFetch`, the accountants of networks in which users do not all fetch from
-    each other alike, δ is slow to compute. There, δ at these three values is the largest that is compatible with the
-    stated (ε, δ). If the stated ε is too large to compute with, the law is an infinite loss.
+    """A law of the privacy loss that dominates the accountant's. For speed, it is computed from few points of the curve
+    δ(ε). The points are the stated (ε, δ), the pure ε (from which on δ is 0; if it is finite) and, below the stated ε,
+    up to three values: 0, the largest power of 2 that is at most 0.7 of the stated ε (of the pure ε if that is
+    smaller), and half this power. The law is valid at every ε, because δ is convex in e^ε and so lies below the lines
+    between the points. In networks in which users do not all fetch from each other alike (accountants
+    `FetchDistribution` and `CappedFetch`), δ is slow to compute. There, δ at these three values is the largest that is
+    compatible with the stated (ε, δ). If the stated ε is too large to compute with, the law is an infinite loss.
 
     Args:
         model: the accountant. stated: its statement (ε, δ).

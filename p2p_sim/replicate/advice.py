@@ -10,7 +10,7 @@ UNEVEN = 100.0
 
 
 def advice(case: Replicate) -> list[str]:
-    """Warnings about likely mistakes in a scenario, a line each, which says how to avoid the mistake.
+    """Warnings about likely mistakes in a scenario, one line for each mistake. The line says how to avoid it.
 
     Raises:
         InputError: the data cannot be read.
@@ -63,7 +63,7 @@ def examined(case: Replicate) -> list[str]:
     """
     scenario = case.scenario
     own, plug_in = scenario.population.own, bool(scenario.mechanism_claimed_by)
-    # without the files of a shipped population there is nothing to hash; missing own data are a mistake
+    # a shipped population without its files has no hash yet; if the user's own files are missing, that is a mistake
     try:
         scenario.population.files(case.places)
     except InputError as missing:

@@ -58,17 +58,17 @@ from p2p_sim.replicate.replicate import KEPT, Replicate
 from p2p_sim.scenario import Scenario
 
 _OFF = 1e-3
-"""By how much a sum of probabilities may differ from 1, and a probability lie below 0: rounding in single precision."""
+"""How far a sum of probabilities may be from 1, and a probability below 0, because of rounding in single precision."""
 
 
 @dataclass(frozen=True)
 class LearnedModel:
     """Figures of the model that was learned from a release.
 
-    risk: of that model. honest: of the model learned from the same replicate without adversaries; None if there are
-    none. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
+    risk: of that model. honest: of the model that is learned from the same replicate without adversaries; None if it
+    has no adversaries. floor: excess risk that infinitely many exchanged labels would leave; None where unknown.
     groups: share and error rates of the groups that the scenario asks for, by column of the row.
-    values: by column of the row, figures of labels that are numbers, of a density or of a rule of cells; else empty.
+    values: by column of the row, figures for labels that are numbers, for a density or for a rule of cells; else empty.
     """
 
     risk: Risk
@@ -79,7 +79,15 @@ class LearnedModel:
 
 
 def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> LearnedModel:
-    """Learn from a release and, if there are adversaries, from the release of the same replicate without them."""
+    """Learn a model from a replicate's release, and measure its errors. If there are adversaries, the replicate is run
+    and learned from again without them. The result has the errors with and without adversaries, the excess risk that
+    infinitely many exchanged labels would leave, and the error rates of groups. A released density is only measured. If
+    no label reached the learner, all figures are None.
+
+    Args:
+        case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed for these users.
+        outcome: the result of its run.
+    """
     scenario, honest = case.scenario, None
     if isinstance(outcome.release, DensityRelease):
         # where densities are released, users are held in arrays
@@ -104,7 +112,14 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
 
 
 def _predicted(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Predicted:
-    """Predictions for the held-out rows: of the private model and, if the learner has one, of one without privacy."""
+    """The predicted class probabilities of the private model, learned from the release, and, if the learner has one, of
+    a reference model that the same learner makes of true labels. They are for the rows by which models are judged: the
+    points of the known law or, if no law is known, the rows held out.
+
+    Args:
+        case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
+        its run.
+    """
     learner = case.scenario.learner.seeded(case.streams)
     private = learned_from(case, people, mechanism, outcome)
     reference = None
@@ -147,7 +162,13 @@ def learned_from(case: Replicate, people: People, mechanism: Deployment, outcome
 
 
 def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLaw | None:
-    """The law of the noise on released hard labels; the law that a plug-in states must fit the labels."""
+    """The probabilities of released hard labels given true labels, as the mechanism states them; None if it states
+    none. If the mechanism is a plug-in, an error is raised unless they fit the released labels: K classes, and a group
+    for each label if the probabilities differ between groups of labels.
+
+    Args:
+        mechanism: states the probabilities. outcome: the result of its run. classes: K.
+    """
     law: Any = mechanism.noise_law(outcome)
     if (maker := maker_of(mechanism)) is not None and law is not None:
         count = len(outcome.labels)
@@ -159,8 +180,7 @@ def _noise_law(mechanism: Deployment, outcome: Outcome, classes: int) -> NoiseLa
 
 def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[np.generic]) -> Tally | None:
     """How often some users' labels occur at each point of the population's known law: counts (P, K), P points (possible
-    feature vectors) and K classes. None if the population has no known law, or if its clusters are not those of the
-    law.
+    feature vectors) and K classes. None if the population has no known law, or if its clusters differ from the law's.
 
     Args:
         people: the users. user: indices of the users whose labels are counted, or a slice. labels: (m,) the label
@@ -171,7 +191,7 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
     return Tally.of(people.point[user], labels, people.law.label_distribution.shape)
 
 
-# the key has all that the model depends on; the size of the pickle includes rows that a scikit-learn model may keep
+# the key has all on which the model depends; a model's size in the cache is that of its pickle, kept rows included
 @cached(
     LRUCache(KEPT, lambda model: len(pickle.dumps(model))),
     key=lambda case, people, truth=None: (
@@ -180,9 +200,12 @@ def _counted(people: People, user: NDArray[np.integer] | slice, labels: NDArray[
     lock=Lock(),
 )  # fmt: skip
 def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> Predictor:
-    """The model that a replicate's learner makes of true labels.
+    """The model that a replicate's learner makes of true labels, for comparison with the private model. The last few
+    models are kept, since replicates that differ only in the mechanism need the same one.
 
-    The last few models are kept, since runs of other mechanisms are compared with the same model.
+    Args:
+        case: the replicate, whose learner is used. people: its users. truth: number of true labels of each class at
+        each point (possible feature vector) of the known law; None: counted here where the users are held in memory.
     """
     learner = case.scenario.learner.seeded(case.streams)
     if people.law is not None and learner.takes_counts:
@@ -199,9 +222,9 @@ def _nonprivate(case: Replicate, people: People, truth: Tally | None = None) -> 
 
 @dataclass(frozen=True)
 class CheckedPredictor:
-    """A predictor of a plug-in, whose every answer is checked to be probabilities.
+    """A predictor of a plug-in; each of its answers is checked to be probabilities.
 
-    offer: the plug-in's kind. num_classes: K.
+    offer: the plug-in's entry, which error messages name. num_classes: K.
     """
 
     predictor: Predictor
@@ -249,17 +272,29 @@ def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str],
 
 
 def check_law_known(scenario: Scenario, purpose: str) -> None:
-    """Raise InputError if faults of the network or an adversary stand between labels and release."""
+    """Raise an InputError if the law of the released labels given true labels is unknown, because the network has
+    faults or there are adversaries.
+
+    Args:
+        scenario: what is to be run. purpose: what needs the law, such as "validation"; the error's message begins with
+        it.
+    """
     if not scenario.network.ideal or scenario.adversaries != NOBODY:
         beyond = (*scenario.network.faults, "adversaries")[0]
         raise InputError(f"{purpose}: needs released labels whose law is known; leave out {beyond}")
 
 
 def evidence_of(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> Evidence:
-    """The class scores of released labels, from which accuracy is estimated without true labels.
+    """For each released label, a score of each class, such that the mean of the scores is the one-hot vector of the
+    true label. From them the accuracy of a predictor is estimated without true labels.
+
+    Args:
+        case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
+        its run.
 
     Raises:
-        InputError: there are none, or a network with faults or an adversary comes between labels and release.
+        InputError: the mechanism gives no scores, or a network with faults or an adversary comes between labels and
+        release.
     """
     scenario = case.scenario
     check_law_known(scenario, "validation")

@@ -1,10 +1,10 @@
 """Lower bounds of ε and δ that guesses in one run prove, where each target's label is a fair coin.
 
 A *target* is a user whose label an attacker guesses. A *view* is all that the attacker sees of a cluster. A *stake* is
-the weight λ of a guess in a test, fixed beforehand.
+the weight λ that a test gives to a guess; it is fixed beforehand.
 
-**One target per cluster.** Let a target's label be private with δ(ε). Of all that the guess depends on, let only the
-view of her cluster depend on her label. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
+**One target per cluster.** Let a target's label be private with δ(ε). Let the guess depend on her label only through
+the view of her cluster. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
 
     Pr[right] - e^ε Pr[wrong] = (P₀(G₀) - e^ε P₁(G₀))/2 + (P₁(G₁) - e^ε P₀(G₁))/2 <= δ(ε).
 
@@ -21,26 +21,26 @@ geometric mean). For the binomial test see Hoeffding 1956, Theorem 5. Both prove
 The m labels are independent fair coins that the attacker does not know. She guesses c' of them, a number fixed
 beforehand, and may choose by the view which ones (Mahloujifar, Melis and Chaudhuri 2025; the proof below is our own).
 
-**The claim.** Let a label be private with trade-off curve f, symmetric: a test of one label against the other, all
-other labels fixed, that is right about the one with probability y is wrong about the other with probability at least
-g(y) = f(1-y). Let W be the number of right guesses, q_i = Pr[W >= i], and
+**The claim.** Let a label be private with a symmetric trade-off curve f. That is: take a test of one label against the
+other, all other labels fixed. If the test is right about the one with probability y, it is wrong about the other with
+probability at least g(y) = f(1-y). Let W be the number of right guesses, q_i = Pr[W >= i], and
 
     r_i = E[W; W >= i]/m,   h_i = E[c' - W; W >= i]/m.   Then h_(i-1) >= g(r_i).
 
-*Proof.* Draw a target j, uniform among the m. Let A_y be the event that j is guessed as y while at least i-1 of the
-others are guessed right, P_y the law if j's label is y. By the claim P_(1-y)(A_y) >= g(P_y(A_y)). Take the mean over y,
-j and the others' labels: g is convex, so that the mean of the left-hand side is at least g of the mean of P_y(A_y).
-The mean of P_y(A_y) is the probability that j is guessed right and W >= i, which is r_i. The mean of the left-hand side
-is the probability that j is guessed wrong and W >= i-1, which is h_(i-1). ∎
+*Proof.* Draw a target j, uniform among the m. Let A_y be the event that j is guessed as y and at least i-1 of the
+others are guessed right, and P_y the law if j's label is y. By the claim P_(1-y)(A_y) >= g(P_y(A_y)). Take the mean
+over y, j and the others' labels: g is convex, so that the mean of the left-hand side is at least g of the mean of
+P_y(A_y). The mean of P_y(A_y) is the probability that j is guessed right and W >= i, which is r_i. The mean of the
+left-hand side is the probability that j is guessed wrong and W >= i-1, which is h_(i-1). ∎
 
 **The test.** Summed by parts, m r_i = i q_i + Σ_(l>i) q_l and m h_i = (c'-i) q_i - Σ_(l>i) q_l. So
 
     q_(i-1) >= (m g(r_i) + Σ_(l>=i) q_l)/(c' - i + 1)   and   q_(i-1) >= q_i.
 
-If q_c >= error for the observed number c, all further q are at least those of this recursion started at q_c = error
-and 0 above, by induction: r_i and the right-hand sides grow with all q. If some q exceeds 1 that is impossible: then
-q_c < error, and the claim is refused. The test at one c refuses more often as c grows, so that a true claim is refused
-with probability below the error.
+Let c be the observed number of right guesses. Start this recursion at q_c = error, with 0 for all q above. If q_c >=
+error, then by induction all q_i with i < c are at least those of the recursion, since r_i and the right-hand sides grow
+with all q. But no probability exceeds 1: if a q of the recursion does, then q_c < error, and the claim is refused. The
+larger c is, the more often the test refuses, so that it refuses a true claim with probability below the error.
 
 A curve that is given by points (ε, δ) has g(y) = max over the points of e^-ε (y - δ), 1 - δ - e^ε (1 - y) and 0.
 """
@@ -57,7 +57,7 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.audit_statistics.power import clopper_pearson
 
 _ALMOST = 1.0 - 1e-9
-"""A stake is at most this share of its limit."""
+"""Largest stake, as a share of the limit 1/(e^ε + δ) below which a stake must lie."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,17 @@ class Guesses:
             raise ValueError(f"{self.right} right and {self.wrong} wrong guesses of {self.trials} targets: impossible")
 
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
-        """ln E, the evidence of these guesses against the claim (ε, δ).
+        """ln E, where E measures the evidence of these guesses against the claim that each target's label is (ε,
+        δ)-private. Under a true claim E has mean at most 1, so that E >= 1/p has probability at most p, and refutes the
+        claim at that level.
 
-        E is the product over the targets of 1 + λ(s - δ), where s is 1 for a right guess, -e^ε for a wrong one, else 0.
+        E is the product over the targets of 1 + λ(s - δ), where s is 1 for a right guess, -e^ε for a wrong one, and 0
+        for none.
 
-        stake: λ, above 0. If it is at least 1/(e^ε + δ), too large for this claim, the result is minus infinity.
+        Args:
+            epsilon, delta: the claim. stake: λ > 0, the weight of one target, fixed before the guesses; larger values
+            win and lose more. If λ is at least 1/(e^ε + δ), a factor may not be positive, and the result is minus
+            infinity.
         """
         if stake * (math.exp(epsilon) + delta) >= 1.0:
             return -math.inf
@@ -86,9 +92,10 @@ class Guesses:
 
 
 def log_factors(epsilon: float, delta: float, stake: float) -> NDArray[np.float64]:
-    """What one target adds to `Guesses.log_e` if the guess is right, if it is wrong, and if there is none, (3,).
+    """The three numbers ln(1 + λ(s - δ)) for s = 1, -e^ε and 0, (3,): what one target adds to the log evidence against
+    the claim (ε, δ) if the guess of her label is right, if it is wrong, and if there is no guess.
 
-    It is ln(1 + λ(s - δ)) with s = 1, -e^ε and 0. stake: λ, below 1/(e^ε + δ).
+    stake: λ in (0, 1/(e^ε + δ)), the weight of one target in the test.
     """
     return np.log1p(stake * (np.array([1.0, -math.exp(epsilon), 0.0]) - delta))
 
@@ -97,8 +104,8 @@ def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: fl
     """Lower bound of the mechanism's δ(ε) that guesses prove; the bound is too high with probability at most `error`.
 
     Args:
-        guesses: by a rule that was fixed beforehand. epsilon: ε, at least 0.
-        stake: λ of the test by `Guesses.log_e`, fixed beforehand, in (0, 1/(e^ε + 1)). None: a binomial test of the
+        guesses: how many were right and wrong, by a guessing rule that was fixed beforehand. epsilon: ε, at least 0.
+        stake: λ of the test by `Guesses.log_e`, fixed beforehand, in (0, 1/(e^ε + 1)); None: a binomial test of the
             number of right guesses, for ε = 0 and guesses without abstention.
 
     >>> round(delta_lower(Guesses(6_000, 4_000, 10_000), 0.0, None, 1e-9), 3)  # Pr[right] - Pr[wrong] is 0.2
@@ -113,10 +120,13 @@ def delta_lower(guesses: Guesses, epsilon: float, stake: float | None, error: fl
 
 def epsilon_lower(guesses: Guesses, delta: float, stake: float, error: float) -> float:
     """Lower bound of the mechanism's ε at δ that guesses prove; the bound is too high with probability at most `error`.
+    It is the largest ε such that every claim with a smaller ε is refuted.
 
     Args:
-        guesses: by a rule that was fixed beforehand. delta: δ in [0, 1).
-        stake: λ of the test by `Guesses.log_e`, fixed beforehand, in (0, 1/2).
+        guesses: numbers of right and wrong guesses, by a rule that was fixed before the run. delta: δ in [0, 1). stake:
+        λ, the weight of one target in the test, also fixed before the run, since choosing it after the guesses would
+        void the error probability. It lies in (0, 1/2), so that it is valid for small ε too; claims with e^ε + δ >= 1/λ
+        cannot be refuted.
     """
     most = math.log(max(1.0, 1.0 / stake - delta))
     return _largest(lambda epsilon: guesses.log_e(epsilon, delta, stake) >= -math.log(error), most)
@@ -144,10 +154,12 @@ class EpsilonStake(NamedTuple):
 
 
 def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, delta: float) -> EpsilonStake:
-    """The stake λ for `epsilon_lower` that is expected to prove the largest lower bound of ε at `delta`; and the bound.
+    """The stake λ (weight of one target in the test) that is expected to prove the largest lower bound of ε at `delta`;
+    the result has first this bound of ε, then λ.
 
-    right, wrong: expected probabilities of a right and of a wrong guess. trials: how many targets there are.
-    error: probability that the test refuses a true claim.
+    Args:
+        right, wrong: expected probabilities of a right and of a wrong guess. trials: how many targets there are. error:
+        probability that the test refuses a true claim.
     """
     needed = -math.log(error) / trials
     epsilon = _largest(lambda claim: _growth(right, wrong, claim, delta).rate >= needed, 50.0)
@@ -157,7 +169,7 @@ def best_epsilon_stake(right: float, wrong: float, trials: int, error: float, de
 class Growth(NamedTuple):
     """The best stake against a claim, and how fast evidence then grows.
 
-    stake: λ with which `Guesses.log_e` grows most for each target, on average. rate: this mean growth.
+    stake: the λ with which a target adds most to `Guesses.log_e` on average. rate: this largest mean.
     """
 
     stake: float
@@ -165,19 +177,18 @@ class Growth(NamedTuple):
 
 
 def _growth(right: float, wrong: float, epsilon: float, delta: float) -> Growth:
-    """The best stake of a test against the claim (ε, δ), and how fast evidence then grows for each target.
+    """The best stake λ of a test against the claim (ε, δ), and the mean growth of ln E for one target at this stake.
 
-    A stake λ is the weight of a guess: each target multiplies the evidence E by 1 + λ(s - δ), with s = 1 for a right
-    guess, -e^ε for a wrong one, and 0 without a guess. The best stake (Kelly's) makes the mean of ln E grow most; this
-    mean growth for one target is returned with it.
+    E is the evidence against the claim: each target multiplies E by 1 + λ(s - δ), with s = 1 for a right guess, -e^ε
+    for a wrong one, and 0 without a guess. The best stake (Kelly's) makes the mean of ln E grow most.
 
     Args:
-        right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise. epsilon,
-        delta: the claim that is tested.
+        right, wrong: probabilities of a right and of a wrong guess; the attacker abstains otherwise. epsilon, delta:
+        the claim that is tested.
     """
     loss, silent = math.exp(epsilon) + delta, max(0.0, 1.0 - right - wrong)
 
-    # The derivative of the mean by the stake falls with the stake, and is 0 at Kelly's stake.
+    # The derivative of the mean with respect to the stake falls with the stake, and is 0 at Kelly's stake.
     def slope(stake: float) -> float:
         gained = right * (1.0 - delta) / (1.0 + stake * (1.0 - delta))
         return gained - silent * delta / (1.0 - stake * delta) - wrong * loss / (1.0 - stake * loss)
@@ -206,9 +217,10 @@ def binomial_power(claimed: float, true: float, trials: int, error: float) -> fl
 
 
 def smallest_refused(refused: Callable[[float], bool], low: float, high: float) -> float | None:
-    """The smallest x in [low, high], to a millionth of the range, from which on `refused` is true.
+    """The smallest x in [low, high], to a millionth of the range, from which on `refused` is true; None if `refused` is
+    false at `high`.
 
-    None if `refused` is false at `high`. It must not become false again as x grows.
+    `refused` must not become false again as x grows.
     """
     if not refused(high):
         return None
@@ -232,7 +244,9 @@ def right_and_wrong(
 
 
 def _largest(true: Callable[[float], bool], most: float, halvings: int = 60) -> float:
-    """The largest x in [0, most] up to which `true` holds, less at most most/2^halvings; 0 if it does not hold at 0."""
+    """The largest x in [0, most] up to which `true` holds, found by bisection: at most most · 2^-halvings too small,
+    never too large. 0 if `true` does not hold at 0.
+    """
     if not true(0.0):
         return 0.0
     if true(most):
@@ -250,7 +264,8 @@ probability at least g(y)."""
 LARGEST_MU, LARGEST_EPSILON = 50.0, 50.0
 """Largest μ and ε that are searched."""
 _HALVINGS = 26
-"""So often [0, 50] is halved until it is shorter than 1e-6, to which a proved μ or ε is rounded down."""
+"""How often [0, 50] is halved until the interval is shorter than 1e-6; a proved μ or ε is rounded down to a multiple of
+1e-6."""
 _ROUNDING = 1e-15
 """Amount by which 1 - δ is lowered, as it is rounded."""
 
@@ -273,7 +288,7 @@ def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
 def gaussian_curve(mu: float) -> Curve:
     """The trade-off curve g(y) = Φ(Φ⁻¹(y) - μ) of a Gaussian mechanism whose two labels are μ deviations apart.
 
-    As for `curve_of`, y is the probability to be right about one label, g(y) the least to be wrong about the other.
+    A test that is right about one label with probability y is wrong about the other with probability at least g(y).
     """
     from scipy.special import ndtr, ndtri
 
@@ -284,13 +299,14 @@ def gaussian_curve(mu: float) -> Curve:
 
 
 def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
-    """Whether guesses of several targets in one view refute that every target is private with this trade-off curve.
-
-    A true claim is refuted with probability below `error`.
+    """Whether the guesses of several targets' labels, all made from one output of the mechanism, refute the claim that
+    each label is private with this trade-off curve. A true claim is refuted with probability below `error`.
 
     Args:
-        targets: m. guesses: how many of the m were guessed right and wrong; the sum was fixed beforehand.
-        curve: such as `curve_of` returns.
+        targets: m, how many labels are independent fair coins that the attacker does not know. guesses: how many of the
+        m were guessed right and wrong; the attacker may choose which to guess, but the number of guesses, right plus
+        wrong, was fixed before the run. curve: g(y), the claimed least probability of being wrong about one label for a
+        test that is right about the other with probability y. error: in (0, 1).
 
     >>> refuses(1000, Guesses(75, 25, 1000), curve_of([0.68], [1e-4]), 0.05)
     True
@@ -310,24 +326,26 @@ def refuses(targets: int, guesses: Guesses, curve: Curve, error: float) -> bool:
 
 
 def proved_epsilon(targets: int, guesses: Guesses, delta: float, error: float) -> float:
-    """Lower bound of ε at `delta` that guesses of several targets in one view prove; 0 if they prove nothing.
+    """Lower bound of ε at `delta` that guesses of several targets' labels, all made from one output of the mechanism,
+    prove; 0 if they prove nothing. Every claim (ε, δ) with a smaller ε is refuted; the bound is rounded down to a
+    millionth.
 
-    Every claim (ε, δ) below this ε is refuted; it is rounded down.
-
-    targets: how many labels there are. guesses: how many of them were guessed right and wrong, of a sum fixed before.
-    error: largest probability that a true claim is refuted.
+    Args:
+        targets: how many labels there are. guesses: how many of them were guessed right and wrong; the number of
+        guesses, right plus wrong, was fixed before the run. error: largest probability that a true claim is refuted.
     """
     most = _largest(lambda e: refuses(targets, guesses, curve_of([e], [delta]), error), LARGEST_EPSILON, _HALVINGS)
     return math.floor(most * 1e6) / 1e6
 
 
 def proved_mu(targets: int, guesses: Guesses, error: float) -> float:
-    """Lower bound of μ that guesses of several targets in one view prove; 0 if they prove nothing.
+    """Lower bound of the μ of Gaussian differential privacy that guesses of several targets' labels, all made from one
+    output of the mechanism, prove; 0 if they prove nothing. Every claim with a smaller μ is refuted; the bound is
+    rounded down to a millionth.
 
-    Every `gaussian_curve` of a smaller μ is refuted; μ is rounded down.
-
-    targets: how many labels there are. guesses: how many of them were guessed right and wrong, of a sum fixed before.
-    error: largest probability that a true claim is refuted.
+    Args:
+        targets: how many labels there are. guesses: how many of them were guessed right and wrong; the number of
+        guesses, right plus wrong, was fixed before the run. error: largest probability that a true claim is refuted.
     """
     most = _largest(lambda mu: refuses(targets, guesses, gaussian_curve(mu), error), LARGEST_MU, _HALVINGS)
     return math.floor(most * 1e6) / 1e6

@@ -1,9 +1,9 @@
-"""The plan of an attack in one run: which labels are guessed at each ε, at which stake, and what is to be expected.
+"""The plan of an attack in one run: which labels are guessed at each ε, at which stake, and how much they should prove.
 
 An attack gives each target a score: the larger the score, the likelier her label is 1. The score is the log-likelihood
 ratio where the law is known; elsewhere a classifier learns it from other runs. A pilot run, with a seed of its own,
 picks for each ε the score and the thresholds that are expected to prove most. After the pilot nothing is chosen. A
-*stake* is the weight λ of a guess in a test (`one_run_guesses`).
+*stake* is the weight λ that a test gives to a guess (`one_run_guesses`).
 """
 
 import math
@@ -38,7 +38,9 @@ _POINTS = 25
 
 @dataclass(frozen=True)
 class AttackScores:
-    """Scores (A, N) of N targets by A attacks, larger for label 1. labels: (N,) whether the target's label is 1."""
+    """Scores (A, N) that A attacks give to N targets, larger if label 1 is likelier. labels: (N,) whether the target's
+    label is 1.
+    """
 
     labels: NDArray[np.bool_]
     scores: NDArray[np.floating]
@@ -48,9 +50,9 @@ class AttackScores:
 class GuessEvent:
     """A rule for guessing labels that tests δ(ε) at one ε, fixed before the run.
 
-    attack: index of the score. low, high: 0 is guessed below `low`, 1 from `high` on, and nothing between.
-    stake: λ of the test; None: a binomial test. error: probability that the test rejects a sound mechanism.
-    right, wrong: expected probabilities of a right and of a wrong guess.
+    attack: index of the attack whose scores are used. low, high: label 0 is guessed for a score below `low`, label 1
+    from `high` on, and none between. stake: λ of the test; None: a binomial test. error: probability that the test
+    rejects a sound mechanism. right, wrong: expected probabilities of a right and of a wrong guess.
     """
 
     epsilon: float
@@ -64,15 +66,17 @@ class GuessEvent:
 
     @property
     def reached(self) -> float:
-        """The Pr[right] - e^ε Pr[wrong] of the guesses that the pilot run lets expect.
+        """Pr[right] - e^ε Pr[wrong] of this rule's guesses, as estimated from the pilot run.
 
-        Whatever the guesses, the true value is at most δ(ε) of the mechanism, so that with many targets they prove
-        about this value as a lower bound of δ(ε).
+        For any guesses, the true value of this difference is at most the mechanism's δ(ε). So with many targets the
+        guesses prove a lower bound of δ(ε) of about this size.
         """
         return self.right - math.exp(self.epsilon) * self.wrong
 
     def guesses(self, targets: AttackScores) -> Guesses:
-        """How many of the targets' labels this rule guesses right and wrong, by their scores."""
+        """Applies the rule to targets: how many of their labels it guesses right and wrong, from each target's score by
+        the attack that the rule uses.
+        """
         scores = targets.scores[self.attack]
         return right_and_wrong(scores >= self.high, scores < self.low, targets.labels)
 
@@ -83,9 +87,13 @@ class GuessEvent:
         return Guesses(right, wrong, trials)
 
     def power(self, claimed: float, leaked: float, trials: int) -> float:
-        """The test's power: about the probability that it refuses a claimed δ(ε) if the true δ(ε) is `leaked`.
+        """The test's power: about the probability that it refuses a claimed δ(ε), if the true δ(ε) is `leaked`.
 
-        The attack is taken to reach the same share of `leaked` as of `claimed`. trials: how many targets there are.
+        In the pilot the rule's guesses reached Pr[right] - e^ε Pr[wrong] = r, cut to at most `claimed`. If more is
+        leaked, they are assumed to reach r · leaked / claimed.
+
+        Args:
+            claimed, leaked: values of δ at this rule's ε. trials: how many targets there are.
         """
         reached = min(self.reached, claimed)
         if reached <= 0.0 or leaked <= claimed:
@@ -104,7 +112,8 @@ class GuessEvent:
 
 
 class ProvedBounds(NamedTuple):
-    """Lower bounds that guesses prove. deltas: (J,) bounds of δ at each tested ε. epsilon: bound of ε at one δ."""
+    """Lower bounds that guesses prove. deltas: (J,) a bound of δ at each of J tested ε. epsilon: bound of ε at one δ.
+    """
 
     deltas: Floats
     epsilon: float
@@ -123,7 +132,11 @@ class OneRunPlan:
     stake: float
 
     def bounds(self, guesses: Sequence[Guesses]) -> ProvedBounds:
-        """Lower bounds of δ and ε that the guesses prove; `guesses` has one entry for each of `events`, in order."""
+        """Lower bounds that the guesses prove: one of δ(ε) for each tested ε, in an array, and one of ε at the tested
+        δ.
+
+        guesses: numbers of right and wrong guesses for each rule of `events`, in order.
+        """
         *first, last = guesses
         deltas = [
             delta_lower(n, rule.epsilon, rule.stake, rule.error) for n, rule in zip(first, self.deltas, strict=True)
@@ -139,19 +152,20 @@ class OneRunPlan:
 def plan_one_run(
     pilot: AttackScores, epsilons: Sequence[float], delta: float, *, trials: int, error: float, exact: Sequence[bool]
 ) -> OneRunPlan:
-    """The tests of an attack in one run, chosen by a pilot run as those expected to prove the largest lower bounds of ε
-    and δ.
+    """Chooses the tests of an attack in one run by a pilot run, as those that are expected to prove the largest lower
+    bounds of ε and δ.
 
     An attack gives each target, a user whose label is guessed, a score, which is larger if label 1 is likelier. For
-    each ε the plan states which attack's score is used, from which scores on 0 or 1 is guessed, and the weight of a
-    guess in the test.
+    each ε the plan states which attack's score is used, from which scores on 0 or 1 is guessed, and the stake: how
+    strongly one guess counts for or against the claim in the test. It is fixed here, because a stake that is chosen
+    after the guesses would make the test invalid.
 
     Args:
         pilot: scores and labels of other targets, which do not count as evidence. epsilons: values at which δ(ε) is
         tested, ascending, 0 first. delta: δ at which ε is tested. trials: how many targets will count. error: error
-        probability of all tests together; the test at ε = 0 gets half of it, the others share the rest equally.
-        exact: for each attack, whether its score is the exact logarithm of the likelihood ratio; 1 is then guessed
-        from ε on, 0 below -ε.
+        probability of all tests together; the test at ε = 0 gets half of it, the others share the rest equally. exact:
+        for each attack, whether its score is the exact logarithm of the likelihood ratio; 1 is then guessed from ε on,
+        0 below -ε.
     """
     rest = error * (1.0 - OF_ZERO) / len(epsilons)  # for each test of δ at ε > 0, and for the test of ε
     # Each attack's scores in ascending order, and the labels in this order.
@@ -170,7 +184,7 @@ def plan_one_run(
         return chosen
 
     deltas = tuple(best(epsilon, rest if epsilon > 0.0 else error * OF_ZERO) for epsilon in epsilons)
-    # For the test of ε at δ, the rule that is expected to prove the largest lower bound, among rules for some ε.
+    # For the test of ε at δ: among the rules for several ε, the one that is expected to prove the largest lower bound.
     ratios = [best(epsilon, rest) for epsilon in (*epsilons[1:], 1.5 * epsilons[-1], 2.0 * epsilons[-1])]
     stakes = [best_epsilon_stake(event.right, event.wrong, trials, rest, delta) for event in ratios]
     ratio, stake = max(zip(ratios, stakes, strict=True), key=lambda pair: pair[1].epsilon)
@@ -180,11 +194,14 @@ def plan_one_run(
 def _event(
     epsilon: float, scores: Floats, labels: NDArray[np.bool_], *, attack: int, error: float, trials: int, exact: bool
 ) -> GuessEvent:
-    """The rule that tests δ(ε) by guesses on one score, with the largest Pr[right] - e^ε Pr[wrong] in the pilot.
+    """The rule that tests δ(ε) by guesses from one attack's scores: two thresholds, chosen to make Pr[right] - e^ε
+    Pr[wrong] largest in the pilot. Label 0 is guessed below the lower threshold, label 1 from the upper one on.
 
-    scores: (N,) scores of the pilot's targets, ascending. labels: (N,) their labels, in this order.
-    attack: index of the score. error: error probability of the test. trials: how many targets will count.
-    exact: whether the score is the exact logarithm of the likelihood ratio.
+    Args:
+        epsilon: ε. scores: (N,) scores of the pilot's targets, ascending. labels: (N,) the targets' labels, in the same
+        order. attack: the attack's index, which the rule keeps to find the scores of other targets. error: error
+        probability of the test. trials: how many targets will count. exact: whether the score is the exact logarithm of
+        the likelihood ratio; the thresholds are then -ε and ε.
     """
     n, ratio = labels.size, math.exp(epsilon)
     # All thresholds (`levels`), and how many labels 1 (`ones`) and 0 (`zeros`) have scores below each of them.
@@ -205,7 +222,7 @@ def _event(
     event = partial(GuessEvent, epsilon, attack, *thresholds, error=error)
     if epsilon == 0.0:
         return event(stake=None, right=right / n, wrong=1.0 - right / n)
-    # half a guess is added to either count: a rule that was never wrong in the pilot may be wrong later
+    # half a guess is added to each count: a rule that was never wrong in the pilot may be wrong later
     likely, unlikely = (right + 0.5) / (n + 1.0), (wrong + 0.5) / (n + 1.0)
     return event(stake=best_stake(likely, unlikely, trials, error, epsilon), right=likely, wrong=unlikely)
 
@@ -224,11 +241,11 @@ class Drawn:
 
 
 def drawn_tradeoff(pilot: AttackScores, targets: AttackScores, attack: int, error: float) -> Drawn:
-    """Shares of wrong guesses if 1 is guessed from a threshold of the score on, and 0 below, with upper bounds of both
-    error probabilities.
+    """The shares of wrong guesses if 1 is guessed from a threshold of the score on and 0 below it, with upper bounds of
+    the probabilities of both types of error.
 
-    An error of type I is to guess 1 for a target (a user whose label is guessed) with label 0; type II is the reverse.
-    Each array of the result has an entry for each of up to 25 thresholds.
+    Type I: 1 is guessed for a target (a user whose label is guessed) with label 0. Type II: 0 is guessed for one with
+    label 1. Each array of the result has an entry for each of up to 25 thresholds.
 
     Args:
         pilot: scores of other targets, whose quantiles are the thresholds. targets: scores and labels of the

@@ -1,10 +1,10 @@
 """Lower bounds of ε and δ that the counts of an attack prove, and the bounds that are to be expected.
 
 A *world* is a set of trials in which the target holds one label; there is a world for each of her two labels. Each
-event is fixed before the trials that count. Some events come from the exact laws, others from a pilot run, which finds
-leaks that the laws do not know. An event's probabilities P and Q in the two worlds have Clopper-Pearson bounds. At
-these bounds P - e^ε Q is a lower bound of δ(ε), whatever the mechanism really does. It fails at most with the stated
-error probability, which the events share.
+event is fixed before the trials that count. Some events come from the exact laws. Others come from a pilot run, which
+can find leaks that these laws do not contain. An event's probabilities P and Q in the two worlds have Clopper-Pearson
+bounds. At these bounds P - e^ε Q is a lower bound of δ(ε), whatever the mechanism really does. It fails with at most
+the stated error probability, which is divided among the events.
 """
 
 import math
@@ -23,15 +23,16 @@ from p2p_sim.privacy.randomized_response import local_epsilon
 ERROR = 1e-9
 """Largest probability that a test rejects a mechanism that keeps its bound."""
 SHARES = (0.25, 0.5, 0.75)
-"""Shares of ε(δ = 1e-3) among which the ε of the δ-test is chosen."""
+"""The δ-test takes its ε from among these multiples of ε(δ = 1e-3)."""
 LARGEST_TEST_EPSILON = 4.0
-"""A larger ε(δ = 1e-3) is cut to this value; by default δ is tested at the `SHARES` of it."""
+"""An ε(δ = 1e-3) above this value is replaced by this value before the multiples in `SHARES` are taken."""
 _EVENTS = 24
 """Number of thresholds ε' that are tried for the ε-test; see `AttackPlan`."""
 
 
 def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
-    """Confidence bounds of a probability; each of the two fails with probability at most `error`.
+    """Confidence bounds of the probability of an event, one below and one above; each fails with probability at most
+    `error`.
 
     Args:
         hits: how many trials the event occurred in, 0 to `trials`.
@@ -54,23 +55,28 @@ def clopper_pearson(hits: int, trials: int, error: float) -> Bracket:
 
 
 def delta_lower(hits: int, misses: int, trials: int, epsilon: float, error: float) -> float:
-    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove; it fails with probability <= `error`.
+    """Lower bound P - e^ε Q of δ(ε), at least 0, that counts of an event prove. The event is one that is likelier with
+    one of the target's two labels. P is a lower confidence bound of its probability with this label, Q an upper one of
+    its probability with the other label.
 
-    The event speaks for one label of the target. P bounds the event's probability with this label from below; Q bounds
-    its probability with the other label from above.
-
-    hits, misses: in how many of `trials` trials the event occurred, with this label and with the other one.
+    Args:
+        hits, misses: in how many of `trials` trials the event occurred, with this label and with the other one; there
+        are `trials` for each label. epsilon: ε, at least 0. error: probability, in (0, 1), with which the bound may be
+        too high.
     """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, hit.lower - math.exp(epsilon) * miss.upper)
 
 
 def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: float) -> float:
-    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts of an event prove; it fails as `delta_lower` does.
+    """Lower bound ln((P - δ)/Q) of ε at δ, at least 0, that counts of an event prove. The event is one that is likelier
+    with one of the target's two labels. P is a lower confidence bound of its probability with this label, Q an upper
+    one of its probability with the other label.
 
-    P and Q bound the event's probabilities with one label of the target, from below, and with the other, from above.
-
-    hits, misses: in how many of `trials` trials the event occurred, with the one label and with the other one.
+    Args:
+        hits, misses: in how many of `trials` trials the event occurred, with this label and with the other one; there
+        are `trials` for each label. delta: δ in [0, 1). error: probability, in (0, 1), with which the bound may be too
+        high.
     """
     hit, miss = clopper_pearson(hits, trials, error / 2), clopper_pearson(misses, trials, error / 2)
     return max(0.0, math.log((hit.lower - delta) / miss.upper)) if hit.lower > delta else 0.0
@@ -80,13 +86,13 @@ def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: floa
 class AuditResult:
     """What an attack proved about ε and δ, beside their exact values.
 
-    observer: who attacked. ones: m, how many others hold label 1 in the data set that was attacked.
-    epsilon: ε of the δ-test. delta_exact: exact δ there. delta_lower_confidence: the bound that the attack proves.
-    delta: δ of the ε-test. epsilon_exact: exact ε there. epsilon_lower_confidence: the bound that the attack proves.
+    observer: who attacked. ones: m, how many others hold label 1 in the data set that was attacked. epsilon: ε of the
+    δ-test. delta_exact: exact δ at this ε. delta_lower_confidence: lower bound of δ that the attack proves. delta: δ of
+    the ε-test. epsilon_exact: exact ε at this δ. epsilon_lower_confidence: lower bound of ε that the attack proves.
     trials: independent clusters in each of the two worlds. error: probability that a test rejects a sound mechanism.
-    expected, expected_epsilon: the lower bounds of δ and ε to expect if the mechanism is exactly right.
-    detectable: about the δ(`epsilon`) that one of the attack's events must reach for the δ-test to reject.
-    basis: how the exact figures were computed.
+    expected, expected_epsilon: the lower bounds of δ and ε that are expected if the mechanism does exactly what is
+    claimed. detectable: about the least δ(`epsilon`) of one of the attack's events at which the δ-test rejects the
+    mechanism. basis: how the exact figures were computed.
     """
 
     observer: str
@@ -114,7 +120,9 @@ class AuditResult:
 
 
 class EventPair(NamedTuple):
-    """Two events that speak for one label, as masks over the J views: for the test of δ and for the test of ε."""
+    """Two sets of views that are evidence of one label, as masks over the J views: one for the test of δ, one for the
+    test of ε.
+    """
 
     for_delta: NDArray[np.bool_]
     for_epsilon: NDArray[np.bool_]
@@ -131,10 +139,10 @@ class LowerBounds(NamedTuple):
 class AttackPlan:
     """An attack that is fixed before the first trial.
 
-    views: what the observer may see. ones: m, the data set. epsilon: ε of the δ-test. delta: δ of the ε-test.
-    epsilon_events: for label 0 and label 1, the threshold ε' of the ε-test. Its event is all views that are more than
-    e^ε' times as likely with this label.
-    trials: how many there are in each world.
+    views: the laws of what the observer may see. ones: m, how many others hold label 1 in the attacked data set.
+    epsilon: ε of the δ-test. delta: δ of the ε-test. epsilon_events: for label 0 and label 1, the threshold ε' of the
+    ε-test. Its event is all views that are more than e^ε' times as likely with this label. trials: number of trials in
+    each world.
     """
 
     views: Views
@@ -146,7 +154,9 @@ class AttackPlan:
 
     @property
     def law(self) -> ViewLaw:
-        """The exact law of what the observer sees in the data set that is attacked."""
+        """The exact law, for both labels of the target, of what the observer sees in the attacked data set, in which
+        `ones` other users hold label 1.
+        """
         return self.views.laws[self.ones]
 
     def judge(self, worlds: NDArray[np.int64], pilot: NDArray[np.int64] | None = None) -> AuditResult:
@@ -161,7 +171,7 @@ class AttackPlan:
             if counts.shape != self.law.a.shape or int(counts.sum()) != self.trials:
                 raise ValueError(f"counts: need {self.law.a.size} cells and {self.trials} trials in each world")
         exact = self.views.delta(self.epsilon)
-        # For each label the best events under the exact laws, then those of the pilot.
+        # For each label: the best events under the exact laws, then the events that the pilot suggests.
         law = self.law
         events = [[EventPair(law.event(self.epsilon, i), law.event(e, i)) for i, e in enumerate(self.epsilon_events)]]
         events += [] if pilot is None else [self._pilot_events(pilot)]
@@ -194,13 +204,14 @@ class AttackPlan:
     def _pilot_events(self, pilot: NDArray[np.int64]) -> list[EventPair]:
         """For label 0 and for label 1, two events that a pilot run shows to be evidence of this label.
 
-        An event is a set of views, a view being all that the observer sees of one cluster. One event is for the lower
-        bound of δ, the other for that of ε; they would prove about most if the views came as often as in the pilot.
+        An event is a set of views, a view being all that the observer sees of one cluster. The first event is for the
+        lower bound of δ, the second for the lower bound of ε. The counts of the pilot are first smoothed: to the counts
+        of each label, the exact probabilities of the views are added, times the smaller of J/2 and a tenth of the
+        pilot's trials, as if so many more trials had come out as expected. The events are those that would prove about
+        most if the views came as often as these counts say.
 
         Args:
             pilot: (2, J) how often each of J views came in the pilot, with the target's label 0 and with 1.
-            Multiples of the exact probabilities, at most J/2 trials and a tenth of the pilot for each label, are
-            added.
         """
         counts = pilot + min(0.5 * self.law.a.size, 0.1 * float(pilot[0].sum())) * self.law.probabilities
         scaled = counts * (self.trials / counts.sum(axis=1, keepdims=True))
@@ -212,15 +223,16 @@ class AttackPlan:
         return events
 
     def _bounds(self, counts: NDArray[np.float64], events: list[list[EventPair]]) -> LowerBounds:
-        """The largest lower bounds of δ and of ε that the counts of an attack prove by any of the given events.
+        """The two lower bounds that the counts of an attack prove: of δ at the ε of the first test, and of ε at the δ
+        of the second test. Each is the largest that any of the given events proves.
 
-        An event is a set of views, a view being all that the observer sees of one cluster. The allowed error
-        probability of a test is divided equally among its events.
+        An event is a set of views, a view being all that the observer sees of one cluster. The error probability of
+        each test is divided equally among its events.
 
         Args:
             counts: (2, J) how often each of J views came with the target's label 0 and with 1. events: one list for
-            each source of events (the exact laws, a pilot run), with the events that speak for label 0 and those
-            for label 1.
+            each source of events (the exact laws, a pilot run). A list has two pairs of events, one pair that is
+            evidence of label 0 and one of label 1; a pair has the event for the test of δ, then that for the test of ε.
         """
         n, error = self.trials, ERROR / (2 * len(events))
         labelled = [(label, pair) for pairs in events for label, pair in enumerate(pairs)]
@@ -231,7 +243,7 @@ class AttackPlan:
 
 
 def evidence(counts: NDArray[np.float64], epsilon: float, label: int) -> NDArray[np.bool_]:
-    """A mask (J,) of the views that were seen more than e^ε times as often with this label as with the other label.
+    """A mask (J,) of the views that were seen more than e^ε times as often with `label` as with the other label.
 
     counts: (2, J) occurrences of each of J views with the target's label 0 and with 1.
     """
@@ -243,8 +255,8 @@ def plan(views: Views, delta: float, trials: int, epsilon: float | None = None) 
     at one δ.
 
     The attacked data set is the one with the largest δ(ε) at the ε of the first test. If no ε is given, 1/4, 1/2 and
-    3/4 of ε(δ = 1e-3), or of 4 if that is smaller, are tried; the one is taken at which the expected lower bound is the
-    largest part of the exact δ.
+    3/4 of ε(δ = 1e-3) are tried, or of 4 if 4 is smaller. Of these, the ε is taken at which the expected lower bound is
+    the largest share of the exact δ.
 
     Args:
         views: the exact laws of all that the observer may see, one for each data set. delta: δ of the second test,

@@ -1,19 +1,20 @@
 """The learner's ε for any fetch distribution: overlays, random walks, peers that are offline.
 
-User i fetches from user j with probability W[i, j]. The learner knows W, which does not depend on labels; users choose
-independently. To bound what is seen of the *target* v, reveal all noisy bits (noisy labels) but hers. A submission of
-user i is then 1 with probability p_i if v's bit is 0 (the law B_i), and p_i + W[i, v] if v's bit is 1 (the law A_i).
+User i fetches from user j with probability W[i, j]. The learner knows W, which does not depend on labels. Users choose
+independently. To bound what is seen of the *target* v, reveal all noisy bits (noisy labels) except hers. A submission
+of user i is then 1 with probability p_i if v's bit is 0 (the law B_i), and p_i + W[i, v] if v's bit is 1 (the law A_i).
 Users with W[i, v] = 0 show nothing. With keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep and any τ,
 
     δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
 
-HS_r the hockey-stick divergence. The sum is about users whose p_i lies outside [τ, 1-τ-w], w = W[i, v]: they show
-whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in [τ, 1-τ-w]. There the pair (p+w, p)
-is a post-processing of the *three-point pair* (τ, 1-2τ-w, τ+w), (τ+w, 1-2τ-w, τ): answer 0 at the first point, 1 at the
-last, and 1 with probability (p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs bounds every product,
-also where some users' p_i lie at one end and others' at the other. `symmetric_pairs.Levels` combines several τ.
+where HS_r is the hockey-stick divergence. Let w = W[i, v]. The sum charges the users whose p_i lies outside [τ, 1-τ-w]:
+they show whether they fetched v's bit, and, if so, the bit. The supremum is over all p_i in [τ, 1-τ-w]. There the pair
+(Bernoulli(p+w), Bernoulli(p)) is a post-processing of the *three-point pair*, two laws on three outcomes with
+probabilities (τ, 1-2τ-w, τ+w) and (τ+w, 1-2τ-w, τ): show 0 at the first outcome, 1 at the last, and 1 with probability
+(p-τ)/(1-2τ-w) in the middle. So the product of the three-point pairs bounds every product, also where some users' p_i
+lie at one end of the interval and other users' p_i at the other end. `symmetric_pairs.Levels` combines several τ.
 
-Three more bounds hold, and the least of all counts:
+Three more bounds hold, and the least of all bounds counts:
 - Reveal who fetched from whom: δ(ε) <= Pr[somebody submits v's bit] · δ₀(ε), where δ₀ = max(0, 1-α-αe^ε).
 - In a sparse overlay, `sparse_neighbourhood` reveals only the bits that are not used by their own fetcher alone.
 - In a dense table, the others' bits and the choices hide v's bit together: `moved_bit`.
@@ -41,11 +42,11 @@ from p2p_sim.privacy.overlays.user_bound import Tails, TargetLevels, UserBound, 
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 ANY_FETCHES = "any fetch distribution"
-"""Start of the basis of every bound of this module."""
+"""First words of the `basis` of every bound of this module."""
 _NEARLY = 0.99
-"""Where ε is above this share of ε₀, ε₀ itself is stated."""
+"""Where ε is above this share of ε₀, the ε of the noise on a label alone, ε₀ itself is stated."""
 _PRECISE, _SOON = 1e-6, 1e-4
-"""Relative precision of ε: usually, and where one value of δ takes long."""
+"""Relative precision of ε: the usual one, and that where one value of δ takes long to compute."""
 NEAR = 128
 """Largest number of a target's fetchers for which `sparse_neighbourhood` is used; with more, other bits average out."""
 CLOSELY = 32_768
@@ -91,9 +92,9 @@ class FetchDistribution(FlippedLabels):
         sampling_rate: θ in (0, 1], or the probability for each user, (n,) in [0, 1], that her label arrives: 1 and 0
             for a realised network, in which it is known who submitted.
         known: (n,) bool, users whose noisy bit the learner knows (fixed answers, users who fell back to their own
-            label). They hide nobody, and their own ε is ε₀.
-        members: (n,) bool, passive users pooled with the learner, who see all that they fetch, whatever their sampling
-            rate. The bounds then hold against this coalition; members are never the target.
+            label). They hide nobody, and their own ε is ε₀, that of the noise on a label alone.
+        members: (n,) bool, passive users who pool what they see with the learner. They see all that they fetch,
+            whatever their sampling rate. The bounds then hold against this coalition; members are never the target.
         draws: labels that each member may have got, at least 1, drawn independently from her row of the table.
         realised: whether the table describes a network as it turned out, which is then a condition of the bounds.
     """
@@ -108,7 +109,7 @@ class FetchDistribution(FlippedLabels):
     members: Bools | None = field(default=None, kw_only=True)
     draws: int = field(default=1, kw_only=True)
     realised: bool = field(default=False, kw_only=True)
-    # indices of the levels τ that bounded the last worst user best; they are tried first for the next user
+    # indices of the levels τ that gave the best bound for the last worst user; the next user tries them first
     _hint: list[int] = field(default_factory=list, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,19 +117,23 @@ class FetchDistribution(FlippedLabels):
         check_table(self._rows, self.sampling_rate, {"known": self.known, "members": self.members}, self.draws)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Certified upper bound on δ(ε) for the worst-placed user; the lower value is 0."""
+        """A certified bracket of δ(ε) that holds for every user, against the learner and the members pooled with her;
+        its lower value is 0, and its upper value is the largest of the users' bounds.
+        """
         check_epsilon(epsilon)
         users, far = self._split(None)
         each = map(partial(_bounds_of, self), users.tolist()) if users.size <= CLOSELY else self._bounds_by_kind(users)
         return Bracket(0.0, max((bounds.delta(epsilon) for bounds in chain(far, each)), default=0.0))
 
     def user_delta(self, user: int, epsilon: float) -> float:
-        """Certified upper bound on the δ(ε) of one user, given by her row; it depends on who may fetch from her."""
+        """Certified upper bound on the δ(ε) of one user, given by her row in the table; it depends on who may fetch
+        from her.
+        """
         check_epsilon(epsilon)
         return _bounds_of(self, user).delta(epsilon)
 
     def epsilon(self, delta: float, among: Bools | None = None) -> PrivacyBound:
-        """Certified ε(δ) for the worst-placed user, at most ε₀; reported as ε₀ where it is within 1% of ε₀.
+        """Certified ε(δ) that holds for every user, at most ε₀ = ln((1-α)/α); stated as ε₀ where it is within 1% of ε₀.
 
         Args:
             delta: δ in (0, 1).
@@ -137,21 +142,22 @@ class FetchDistribution(FlippedLabels):
         return self.epsilon_and_sample(delta, among).bound
 
     def epsilon_and_sample(self, delta: float, users: Bools | None) -> BoundAndSample:
-        """The bound of ε at δ that holds for all users; and, for more than `CLOSELY` (32,768) users, the largest bound
+        """The bound of ε at δ that holds for all users. With more than `CLOSELY` (32,768) users, also the largest bound
         of a sample of them.
 
-        Up to `CLOSELY` users, each is bounded alone. Of more, `SAMPLED` (1,000) evenly spaced users are bounded alone.
-        The bound for all then uses only two bounds that are equal for many users: direct exposure (the probability that
-        anybody submits the target's noisy label), and three-point pairs (two laws on three outcomes that bound what one
-        fetcher's submission shows).
+        Up to `CLOSELY` users, each is bounded alone. If there are more, `SAMPLED` (1,000) evenly spaced users are
+        bounded alone, and the bound for all users combines only two bounds that are equal for many users. The first
+        reveals who fetched from whom, and is the probability that anybody submits the target's noisy label, times the
+        δ(ε) of the noise on a label. The second replaces each fetcher's submission by two laws on three outcomes, one
+        for each value of the target's noisy label, that show no less.
 
         Args:
-            delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except the
-            coalition's members.
+            delta: δ in (0, 1). users: (n,) bool, the users that both bounds are about; None: all except the coalition's
+            members.
 
         Returns:
-            `sample` is None if each user was bounded alone, or if the bound for all is ε₀, that of the noise on a
-            label.
+            `bound` is that for all users. `sample` is the largest bound of the sampled users, or None if each user was
+            bounded alone, or if the bound for all is ε₀, the ε of the noise on a label alone.
         """
         check_delta(delta)
         targets, far = self._split(users)
@@ -224,20 +230,23 @@ class FetchDistribution(FlippedLabels):
 
     @cached_property
     def _alike(self) -> Ints:
-        """For each user the number of one user who has the same bound, (n,); -1 for members."""
+        """For each user, the number of one representative user (perhaps herself) whose privacy bound is the same, (n,);
+        -1 for members of the coalition.
+        """
         return self._table.alike(NEAR)
 
     def _split(self, among: Bools | None) -> UserPlaces:
-        """The users `among`, (n,) bool (None: all), split into `users` who are bounded one by one and `far`, bounds of
-        all others.
+        """Splits the users `among`, (n,) bool (None: all), into `users` who are bounded one by one, and `far`, which is
+        empty or has one bound that holds for all others.
 
-        `users` has one user of each class with equal bounds. `far` is empty, or one bound for all users with more than
-        `NEAR` (128) fetchers, users who may fetch their label. It is used for more than `MOST_FAR` (64) such users, as
-        after long random walks, where they differ little, without coalition members, and for α of at least
-        `LEAST_FLIP`. It is the bound of a target whose fetchers have the largest weights (fetch probabilities) and
-        rates (probabilities that a label arrives) of the fetchers of any such user, and the rows most likely to be
-        stray: to have a probability of submitting a 1 outside the interval for which the bound is proved. A larger
-        weight or rate gives a pair of laws with a larger divergence.
+        `users` has one user of each class of users with equal bounds. Those with more than `NEAR` (128) fetchers, users
+        who may fetch their label, and with a noisy label that the learner does not know, are bounded together if there
+        are more than `MOST_FAR` (64) of them, no coalition members, and α is at least `LEAST_FLIP` (1e-100). This is
+        quicker, and such users differ little, as after long random walks. The common bound is that of a target whose
+        fetchers have, for each k, the largest k-th largest fetch probability of any of these users. Each fetcher has
+        the largest rate (probability that a label arrives) of all users. She is also the most likely of all to be
+        stray: to submit a 1 with a probability outside the interval for which the bound is proved. A larger fetch
+        probability or rate only enlarges the divergence.
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]
@@ -255,11 +264,13 @@ class FetchDistribution(FlippedLabels):
 
     @cached_property
     def _tails(self) -> Tails:
-        """Bounds on Pr[p_i < τ] for each user i and each level τ, a threshold that is a share of α.
+        """Bounds on Pr[p_i < τ] for each user i, computed when asked for, at each threshold τ of `SHARES` · α: 0.05 α
+        to 0.95 α in steps of 0.025 α.
 
         p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels:
         the sum of i's fetch probabilities for the users whose noisy label is 1. Labels that coalition members fetched
-        count as revealed: at worst those with the largest of i's fetch probabilities.
+        are taken as known to the learner; since which ones is unknown, those with the largest of i's fetch
+        probabilities are left out of p_i.
         """
         table = self._table
         return Tails(
@@ -283,7 +294,7 @@ class FetchDistribution(FlippedLabels):
         met = any_of(weights[pooled], np.ones(int(pooled.sum())), table.draws)
         others = (table.rates[users] > 0.0) & ~pooled
         users, weights = users[others], weights[others]
-        # Bounds of what is submitted: a few levels of three-point pairs first, all levels last.
+        # Bounds of what the submissions show: a few levels of three-point pairs first, all levels last.
         _, first, counts = np.unique(table.same[users], return_index=True, return_counts=True)
         levels = self._levels(users[first], weights[first], counts.astype(np.float64), np.ones(len(first)))
         ways: list[Callable[[], Divergence]] = [lambda: levels.some(self._hint)]
@@ -299,13 +310,13 @@ class FetchDistribution(FlippedLabels):
         may fetch her label.
 
         Each submission is bounded by a three-point pair: two laws on three outcomes, one for each value of the target's
-        noisy label. Fetchers come in groups, in each of which all users have one and the same row of fetch
-        probabilities.
+        noisy label. Fetchers come in groups. The users of a group have identical rows of fetch probabilities, so that
+        given the other noisy labels all of them submit a 1 with the same probability.
 
         Args:
-            users: (G,), one user of each group. weights: (G,), the probability that she fetches from the target.
-            counts: (G,), how many users the group has. copies: (G,), how many such groups there are, each with a
-            row of its own.
+            users: (G,), one user of each group. weights: (G,), the probability with which a user of the group fetches
+            from the target. counts: (G,), how many users the group has. copies: (G,), how many groups of this kind
+            there are: their rows differ, but have the same bounds.
         """
         tails = self._tails.lacking(users, weights) if self.flip_prob >= LEAST_FLIP else None
         return TargetLevels(
@@ -313,12 +324,14 @@ class FetchDistribution(FlippedLabels):
         )
 
     def _bounds_by_kind(self, users: Ints) -> Iterator[UserBound]:
-        """Bounds of δ(ε) of which the largest holds for each of the given users, (u,).
+        """Bounds of δ(ε), the largest of which holds for each of the given users, (u,).
 
-        There is one for each group of users whose labels are fetched by equally many users of each kind, with the same
-        fetch probabilities, rates and membership. Instead there is one bound alone, that of the noise on a label, if
-        the learner or a coalition knows the noisy label of some of the users as a public one, if some user's positive
-        fetch probabilities differ, or if there are more than `MOST_FETCHERS` (64) kinds or `MOST_KINDS` (500) groups.
+        Users who may fetch a label, its fetchers, are of one kind if they have the same fetch probability for all their
+        peers, equally many peers with hidden labels, and the same rate and membership of the coalition. The given users
+        are grouped by how many fetchers of each kind they have, and each group has one bound. Instead there is a single
+        bound, that of the noise on a label alone, if the learner knows the noisy label of any given user, if some
+        user's positive fetch probabilities differ from each other, or if there are more than `MOST_FETCHERS` (64) kinds
+        or `MOST_KINDS` (500) groups.
         """
         kinds = self._table.kinds(users) if not self._table.public[users].any() else None
         if kinds is None or len(kinds.counts) > MOST_KINDS:
@@ -336,7 +349,8 @@ class FetchDistribution(FlippedLabels):
 
 @lru_cache(maxsize=32)
 def _bounds_of(table: FetchDistribution, user: int) -> UserBound:
-    """The bounds of one user's δ(ε), given by her row, built when first needed; those of the last few are cached.
+    """The bounds of one user's δ(ε), given by her row in the table, built when first needed; those of the last few are
+    cached.
 
     The table does not store them: they refer to the table, and such a cycle would delay the freeing of many tables.
     """

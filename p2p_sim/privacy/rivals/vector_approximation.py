@@ -1,7 +1,8 @@
 """Vector approximation: each bit of the one-hot label goes through randomised response at half of ε.
 
 A changed label changes two bits of the one-hot vector. The bits' noise is independent, so that ε of a vector is twice
-that of a bit (Theorem 1 of the vector approximation paper). At ε a bit is kept with probability e^{ε/2}/(1+e^{ε/2}).
+that of a bit (Theorem 1 of the vector approximation paper). For a vector's ε, a bit is kept with probability
+e^{ε/2}/(1+e^{ε/2}).
 """
 
 import math
@@ -42,8 +43,9 @@ def bit_flip_prob_of(epsilon: float) -> float:
 def vector_delta(bit_flip_prob: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector: max(0, (1-p)² - e^ε p²) = max(0, 1-2p - p²(e^ε-1)), exact to rounding.
 
-    Only two bits have different laws under two labels. Only their outcome (1, 0) is likelier under the first label.
-    Above ε = 700, p² e^ε is (p e^(ε/4) e^(ε/4))², off by 14u if exp is off by an ulp (measured).
+    Only two bits have different laws under two labels. Of their outcomes, only (1, 0) is likelier under the first
+    label. Above ε = 700, p² e^ε is computed as (p e^(ε/4) e^(ε/4))², off by 14u (u: unit roundoff) if exp is off by an
+    ulp (measured).
 
     Args:
         bit_flip_prob: p in [0, 1/2]; epsilon: ε, at least 0.
@@ -81,10 +83,11 @@ def vector_advantage(bit_flip_prob: float, num_classes: int) -> float:
 
 
 def vector_law(bit_flip_prob: float, num_classes: int) -> Floats:
-    """Probability (K, 2^K) of each vector given each label: column z is the vector with bit (z >> j) & 1 of class j.
+    """The probabilities (K, 2^K) of all noisy vectors, a row for each label. Column z is the vector whose bit of class
+    j is (z >> j) & 1.
 
     Args:
-        bit_flip_prob: p in [0, 1/2]; num_classes: K, from 2 to 16.
+        bit_flip_prob: p in [0, 1/2]. num_classes: K, from 2 to 16.
     """
     if not 2 <= num_classes <= 16:
         raise ValueError(f"num_classes = {num_classes}: must lie in 2..16")
