@@ -149,7 +149,7 @@ class Composition(Accountant):
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(
-                f"delta = {delta}: must be at least {self.least_delta:.2g} for this composition; rounding hides smaller ones"
+                f"delta = {delta}: must be at least {self.least_delta:.2g} for this composition, because of rounding"
             )
         # ε at a δ that is smaller by the rounding of the masses and of the convolutions
         reduced = delta * (1.0 - _RELATIVE) - self._rounding
@@ -280,7 +280,9 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
     times = Counter(exchanges)
     models = tuple(each.accountant if isinstance(each, RunRelease) else each for each in times)
     drawn_with = tuple(each.drawn_with if isinstance(each, RunRelease) else "" for each in times)
-    bound = Composition(models, tuple(times.values()), drawn_with).epsilon(delta)
-    if math.isinf(bound.epsilon_upper):
+    # a release that reveals a label with certainty has no privacy loss distribution
+    certain = any(loss_law(model).infinite >= 1.0 for model in models)
+    bound = None if certain else Composition(models, tuple(times.values()), drawn_with).epsilon(delta)
+    if bound is None or math.isinf(bound.epsilon_upper):
         raise ValueError(f"delta = {delta}: no ε holds: the releases reveal labels with a larger probability")
     return bound

@@ -89,6 +89,7 @@ def convolved(law: np.ndarray, low: int, count: int) -> tuple[np.ndarray, int]:
     [([], 1e-5, "at least one"), ([LabelExchange(9, 0.1, 1.0)], 1e-15, "at least 1e-14"),
      ([LabelExchange(9, 0.1, 1.0)] * 20_000, 1e-13, "at least 6"),
      ([LabelExchange(9, 0.0, 1.0)], 1e-5, "no ε holds"),
+     ([LabelExchange(9, 0.1, 1.0), Eavesdropper(0.0)], 1e-5, "no ε holds"),
      ([LabelExchange(9, 0.1, 1.0), Peer(9, 0.1)], 1e-5, "observer = learner, peer")],
 )  # fmt: skip
 def test_what_cannot_be_composed_is_refused(exchanges, delta, message):

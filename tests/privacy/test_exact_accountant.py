@@ -150,6 +150,11 @@ def test_calibration_meets_its_target_and_not_by_much(epsilon):
     assert not LabelExchange(36, 0.985 * alpha, 0.5).satisfies(epsilon, 1e-5)
 
 
+def test_calibration_needs_a_cluster():
+    with pytest.raises(ValueError, match="at least one cluster size"):
+        calibrate_flip_prob([], 2, 0.5, 1.0, 1e-5)
+
+
 def test_calibration_for_many_classes_beats_the_local_value():
     alpha = calibrate_flip_prob([2000], 10, 0.5, 1.0, 1e-5)
     assert KaryExchange(2000, alpha, 0.5, 10).epsilon(1e-5).epsilon_upper <= 1.0

@@ -46,8 +46,10 @@ def smallest_flip_prob(
         sizes: cluster sizes. num_classes: K.
         epsilon: ε of the target, which randomised response alone meets at α = (K-1)/(K-1+e^ε).
     """
-    local, flip_prob = local_flip_prob(epsilon, num_classes), 0.0
-    for size in sorted({int(size) for size in sizes}):
+    local, flip_prob, distinct = local_flip_prob(epsilon, num_classes), 0.0, sorted({int(size) for size in sizes})
+    if not distinct:
+        raise ValueError("sizes: at least one cluster size is needed")
+    for size in distinct:
         if not certified(flip_prob, size):
 
             def suffices(alpha: float, n: int = size) -> bool:

@@ -110,7 +110,7 @@ class DpSgd(Accountant):
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(
-                f"delta = {delta}: must be at least {self.least_delta:g} for {self.steps} steps; rounding hides smaller ones"
+                f"delta = {delta}: must be at least {self.least_delta:g} for {self.steps} steps, because of rounding"
             )
         try:
             upper = max(0.0, float(_composed(self).get_epsilon_for_delta(delta - _ROUNDING * self.steps)))
