@@ -124,7 +124,13 @@ def run(
 def _exports(
     scenario: "Scenario", export: Path | None, transcript: Path | None
 ) -> dict[Path, "Callable[[Scenario, Path, Path | None], int]"]:
-    """For each file of --export and --transcript, the function that writes it and returns the number of its lines.
+    """For each file that the options of `p2p-sim run` name, the function that writes it. The function takes the
+    scenario, the file's path and the directory of data files (None: not named), and returns the number of rows that it
+    wrote.
+
+    Args:
+        scenario: what runs. export: file for the labels that the learner receives; None: none. transcript: file for
+        every delivered message; None: none.
 
     Raises:
         InputError: a file cannot be written, or the scenario has nothing to write into it.
@@ -255,11 +261,9 @@ def check_bounds(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Check numerically what papers claim about the privacy and utility of label exchange and of other mechanisms:
-    print which claims (and which common beliefs) hold on all cases tried, how loosely, and which fail.
+    """Check the papers' numbered claims numerically: print which hold, how loosely, and which fail.
 
-    Example:
-        p2p-sim check-bounds --figure bounds.png
+    Example: p2p-sim check-bounds --figure bounds.png
     """
     from p2p_sim.cli.printing.numbers import print_output
     from p2p_sim.cli.printing.privacy_answers import verdicts_output
@@ -278,9 +282,13 @@ def check_bounds(
 
 
 def _checked(file: Path, overrides: list[str] | None, data_dir: Path | None) -> list[str]:
-    """Lines about a valid scenario or sweep file: its identity or size, and remarks on the user's own data.
+    """Lines about a valid scenario or sweep file: the hash that identifies the scenario or, for a sweep, the number of
+    its points (combinations of values), then remarks on the user's own data. Warnings about the file go to standard
+    error.
 
-    Warnings about the file go to standard error.
+    Args:
+        file: path or name of the file. overrides: texts KEY=VALUE that change keys; None: no changes. data_dir:
+        directory of data files; None: not named.
 
     Raises:
         InputError: the file is not valid.
@@ -318,7 +326,7 @@ def _failure(error: Exception) -> str | None:
 
 
 def main() -> None:
-    """Run the command line. Bad input ends in one line and exit status 2, a failed run in one line and status 1."""
+    """Run the command line. Bad input ends with one line and exit status 2, a failed run with one line and status 1."""
     atexit.register(gc.freeze)  # spares the end of the process a useless search for garbage
     usage_error: type[Exception] = typer.BadParameter.__bases__[0]  # typer offers no name for this class
     try:

@@ -120,12 +120,7 @@ def tune(
 ) -> None:
     """Search the settings of a scenario: the best accuracy within an ε, or the least ε that reaches an accuracy.
 
-    What the choice looks at (--look) decides what it costs. public: synthetic or public data; no ε. released: only what
-    is released anyway; no ε. curator: true labels, in a private selection whose ε is included. oracle: true labels,
-    which no ε counts.
-
-    Example:
-        p2p-sim tune quickstart --epsilon 0.5 --set replicates=5
+    Example: p2p-sim tune quickstart --epsilon 0.5 --set replicates=5
     """
     check_data_dir(data_dir)
     if not 1 <= trials <= 100_000:

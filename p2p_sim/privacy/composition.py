@@ -1,9 +1,10 @@
 """Composition of several releases about the same users: dp-accounting convolves their privacy losses.
 
-Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`).
-Composing the data set that is worst for one release instead can be wrong by a factor of 25. The noise of the releases
-must be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`: composed as
-separate releases they can get too small an ε. Disjoint clusters need no composition: the largest of their ε holds.
+Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`). To
+compose instead the laws of the data set that is worst for one release can be wrong by a factor of 25. The noise of the
+releases must be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`; if they
+were composed as separate releases, ε could be too small. Disjoint clusters need no composition: the largest of their ε
+holds.
 """
 
 import math
@@ -31,11 +32,13 @@ from p2p_sim.privacy.dominating_law import PrivacyLossDistribution, library_of_p
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 FLOOR = 1e-14
-"""Smallest δ at which ε is computed, for few releases: below it the rounding of convolutions is not small beside δ."""
+"""Smallest δ at which ε is computed for few releases. At a smaller δ the rounding of convolutions is not small beside
+δ."""
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
-"""Fewest bins from 0 to the smallest `LossLaw.top` of a release, and most bins for the sum of all losses."""
+"""Least number of bins from 0 to the smallest `LossLaw.top` of a release, and largest number of bins for the sum of all
+losses."""
 _LEAST_STEP = 1e-9
 """Smallest width of a bin of the privacy loss."""
 _RELATIVE = 1e-6
@@ -46,7 +49,8 @@ _RELATIVE = 1e-6
 class RunRelease:
     """A release by a run of the simulator, with the numbers that decide on its noise.
 
-    seed, replicate, noise_salt: two releases share their noise if all three are equal, whatever their scenarios.
+    seed, replicate, noise_salt: if two releases have all three in common, they share their noise, whatever their
+    scenarios.
     """
 
     accountant: Accountant
@@ -70,11 +74,14 @@ class Composition(Accountant):
     """The accountant of several releases about the same users; later releases may depend on earlier ones.
 
     The observer is the strongest who sees no more of each release than the release's own observer. The adjacency is
-    "label" unless all releases protect whole examples, as a bound for an example holds for its label, too.
+    "example" if all releases protect whole examples. Else it is "label", since a bound for an example holds for its
+    label, too.
 
     Args:
-        releases: at least one; no two may share noise. times: how often each is made, with new noise every time.
-        drawn_with: for each release `RunRelease.drawn_with`, or an empty text; default: unknown for all releases.
+        releases: accountants of the releases, at least one; no two releases may share noise. times: how often each
+        release is made, with new noise every time.
+        drawn_with: for each release its `RunRelease.drawn_with`, or an empty text if this is unknown; default: unknown
+        for all releases.
 
     Raises:
         ValueError: a number is out of range, or two releases are known to share their noise.
@@ -93,7 +100,7 @@ class Composition(Accountant):
             raise ValueError(f"times = {self.times}: must hold a number for each of {len(self.releases)} releases")
         for count in self.times:
             check_range("times", count, 1, LARGEST_TIMES, whole=True)
-        # a release of a run may occur once only, and no two may have the same random numbers
+        # a release of a run may occur only once, and no two releases may have the same random numbers
         earlier: dict[str, int] = {}
         for number, (drawn, count) in enumerate(zip(self.drawn_with, self.times, strict=False), 1):
             if drawn and (drawn in earlier or count > 1):
@@ -111,7 +118,9 @@ class Composition(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ with a bound of ε: below it rounding or a release's infinite loss would decide."""
+        """The smallest δ at which ε has a bound. At a smaller δ rounding, or the infinite loss of a release, would
+        decide.
+        """
         return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
 
     @property
@@ -123,25 +132,28 @@ class Composition(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The sum of the releases' pure ε, from which on δ is 0."""
+        """The sum of the releases' pure ε; δ is 0 from this ε on."""
         each = zip(self.releases, self.times, strict=True)
         return math.fsum(count * release.pure_epsilon for release, count in each) * (1.0 + 2.0**-50)
 
     def pld(self, interval: float | None = None) -> PrivacyLossDistribution:
-        """The composed privacy loss distribution; values of δ below `least_delta` must not be relied on.
+        """The composed privacy loss distribution, in dp-accounting's form. Values of δ that it gives below
+        `least_delta` must not be relied on, because of rounding.
 
-        interval: width of the bins of the privacy loss; default: fine enough for every release.
+        Args:
+            interval: width of the bins of the privacy loss; None: 1/80 of the largest finite loss of the release for
+            which this is smallest, or more where there would be over 2^18 bins.
         """
         return _composed(self, self._step if interval is None else interval)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of all releases together; because of rounding the upper one is at least `least_delta`."""
+        """Bounds of δ(ε) of all releases together; because of rounding the upper bound is at least `least_delta`."""
         check_epsilon(epsilon)
         upper = float(self.pld().get_delta_for_epsilon(epsilon)) * (1.0 + 2.0 * _RELATIVE) + self._rounding
         return Bracket(0.0, min(1.0, max(upper, self.least_delta)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ of all releases together, δ at least `least_delta`; the upper one may be infinite.
+        """Bounds of ε at δ of all releases together, for δ at least `least_delta`; the upper bound may be infinite.
 
         Raises:
             ValueError: δ outside (0, 1) or too small.
@@ -168,9 +180,10 @@ class Composition(Accountant):
     def _attained(self, delta: float) -> float:
         """A lower bound of ε at δ of all releases together; 0 if none is known.
 
-        It comes from one data set and from those releases for which the probabilities of the observer's views under
-        both labels of the target are known. Only releases count whose own bounds are about labels, and about the
-        observer of the composition: the strongest who sees no more of each release than its own observer.
+        It comes from one data set, and uses only some of the releases, which is allowed, since seeing fewer releases
+        reveals less. A release is used if the probabilities of what its observer sees under both labels of the target
+        are known, if its bound is about labels, and if its observer is the one of the composition. The composition's
+        observer is the strongest one who, of each release, sees no more than that release's own observer.
         """
         each = [
             (getattr(release, "attained_pair", lambda: None)(), count)
@@ -187,14 +200,22 @@ class Composition(Accountant):
         )
 
     def gdp(self, beside: float = 0.0) -> float:
-        """Certified μ: at every ε, δ(ε) is at most the δ(ε) of a μ-GDP mechanism plus `beside`, as in `LossLaw.gdp`.
+        """Certified μ: at every ε, δ(ε) of all releases together is at most the δ(ε) of a μ-GDP (Gaussian) mechanism
+        plus `beside`; infinite if no such μ is found.
 
-        The μ² of the releases add up. If the δ(ε) of each release exceeds that of its μ by at most η, the δ(ε) of all
-        together exceeds that of the composed μ by at most (1+η)^count - 1.
+        The μ² of the releases add up. Let each release have its own μ, such that its δ(ε) exceeds that of a μ-GDP
+        mechanism by at most a number η. Then the δ(ε) of all together exceeds that of the composed μ by at most
+        (1+η)^count - 1. η is chosen from `beside` accordingly.
+
+        Args:
+            beside: a probability, at least 0, that the Gaussian curve need not cover.
         """
         each = [(r, count, loss_law(r).infinite) for r, count in zip(self.releases, self.times, strict=True)]
-        # η of each release beside the probability of its infinite loss: an equal share of what these leave of `beside`
+        # η of each release is the probability of its infinite loss, plus an equal share of what all these probabilities
+        # leave of `beside`; if they exceed `beside`, η is an equal share of `beside` alone
         spare = math.log1p(beside) - math.fsum(count * math.log1p(untold) for _, count, untold in each)
+        if spare < 0.0:
+            spare, each = math.log1p(beside), [(r, count, 0.0) for r, count, _ in each]
         share = max(0.0, math.expm1(spare / self.count) * (1.0 - 1e-12))
         return math.sqrt(math.fsum(count * gdp(r, untold + share * (1.0 - untold)) ** 2 for r, count, untold in each))
 
@@ -202,9 +223,9 @@ class Composition(Accountant):
     def conditions(self) -> tuple[str, ...]:
         """The conditions under which the bounds of all releases together hold, each once.
 
-        With several releases, the condition that their noise is fresh is added, unless it is known of all releases what
-        their noise was drawn with. Conditions such as "a user repeats one noisy label" are then reworded to hold within
-        each release alone.
+        With several releases, the condition that their noise is fresh is added, unless the source of the noise is known
+        for all releases. Conditions such as "a user repeats one noisy label" are then reworded to hold within each
+        release alone.
         """
         each = [condition for release in self.releases for condition in release.conditions]
         if self.count > 1:
@@ -241,9 +262,10 @@ class Composition(Accountant):
 
     @cached_property
     def _step(self) -> float:
-        """Width of the bins of the privacy loss: a small share of the least maximum that a release's finite loss has.
+        """Width of the bins of the privacy loss: 1/80 of the largest finite loss of the release for which this loss is
+        smallest.
 
-        The width is larger where there would be more than `_BINS_OF_ALL` bins.
+        The bins are wider where the sum of all losses would need more than 2^18 of them.
         """
         laws, width = [loss_law(release) for release in self.releases], 0.0
         for law, count in zip(laws, self.times, strict=True):
@@ -269,7 +291,7 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
 
     Args:
         exchanges: accountants of the releases, at least one; an accountant may be repeated. No two releases may share
-            noise. This is checked for a `RunRelease` (`p2p_sim.release`), and is a condition for all others.
+        noise. For a `RunRelease` (`p2p_sim.release`) this is checked; for all others it is a condition of the bound.
         delta: δ, at least 1e-14 (more above 300 releases) and below 1.
 
     Raises:

@@ -146,6 +146,13 @@ def test_exchanges_and_dp_sgd_against_enumeration():
         assert total.delta(epsilon).upper == pytest.approx(delta, rel=1e-4)
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_mu_without_anything_beside_covers_all_of_delta(count):
+    """A probability of 1e-18 that the law of a loss leaves out is more than nothing."""
+    release = LabelExchange(1000, 0.1, 1.0)
+    assert Composition((release,), (count,)).gdp() == pytest.approx(math.sqrt(count) * gdp(release), rel=1e-12)
+
+
 @pytest.mark.slow
 def test_exchanges_that_leave_some_out_and_dp_sgd_against_enumeration():
     epsilon = everything(0.5).epsilon(1e-6).epsilon_upper
