@@ -49,8 +49,7 @@ class Target:
 
     @property
     def local(self) -> bool:
-        """Whether α* is at least 99.9% of the α with which randomised response alone, without any exchange, has this ε.
-        """
+        """Whether α* is at least 99.9% of the α with which randomised response alone has this ε."""
         return self.sufficient >= 0.999 * local_flip_prob(self.epsilon)
 
 

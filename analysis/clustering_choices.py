@@ -13,10 +13,10 @@ REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compares choices that the clustering paper leaves open, by running two sweeps. One compares labels with the bias
-    of their noise removed and not removed; the other varies the value of the heterogeneity φ (how much labels vary
-    within clusters) that the paper's mechanism ClusterRR assumes. Returns the file of a table with a row for each
-    point.
+    """Tries two choices of docs/clustering-paper.md by running two sweeps, and returns the file of a table with a row
+    for each point. In one, randomised response has the bias of its noise removed from the labels, by signed weights. In
+    the other, the curator's mechanism ClusterRR gets several guesses of the heterogeneity φ (how much labels vary
+    within clusters), by which it splits its ε.
 
     Args:
         frame: where the study runs and writes.

@@ -28,14 +28,18 @@ PRINTED = {
 }
 """Accuracies on MNIST at `EPSILONS` in Table 5 of the LabelDP-Pro paper."""
 LEADS = ((PATE, ALIBI, 0.2),)
-"""Claims without a number: the first mechanism is ahead of the second at this ε. By its paper, PATE-FM at ε = 0.18 is
-ahead of ALIBI at ε = 1 on CIFAR-10."""
+"""Claims without a number: the first mechanism is ahead of the second at this ε. According to its paper, PATE-FM at
+ε = 0.18 is ahead of ALIBI at ε = 1 on CIFAR-10."""
 HOLDS, FAILS, OPEN = "reproduced", "not reproduced", "undecided"
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the sweeps on which claims about LabelDP-Pro and PATE are tried; writes a figure and two tables, returns the
-    files.
+    """Checks claims of the papers on LabelDP-Pro and PATE that one mechanism is more accurate than another at an ε (on
+    MNIST, at reduced size), by running the mechanisms. Returns the files of a figure of accuracy against ε, a table of
+    its points, and a table with a row for each claim and a verdict.
+
+    Args:
+        frame: where the study runs and writes; a reduced study uses the data set of digits.
     """
     sweeps = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED) for name in PANELS}
     tables = {name: sweep.points for name, sweep in sweeps.items()}
@@ -59,8 +63,9 @@ def main(frame: Frame) -> list[Path]:
 def judged(rows: pd.DataFrame) -> list[dict[str, object]]:
     """A row for each claim that one mechanism is ahead of another at an ε, with a 95% interval of the difference.
 
-    Its column `claimed` is the printed difference of accuracies, empty where only a direction is claimed. `difference`
-    is measured on the same users, replicate by replicate. `verdict` says whether its interval has the claimed sign.
+    The column `claimed` has the printed difference of accuracies; it is empty where only a direction is claimed.
+    `difference` is measured on the same users, replicate by replicate. `verdict` says whether the interval of this
+    difference has the claimed sign. rows: of the sweep, one for each mechanism, ε and replicate.
     """
     error = rows.pivot_table(index=[EPSILON, "replicate"], columns="mechanism", values="error_rate")
     lines: list[dict[str, object]] = []

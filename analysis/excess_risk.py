@@ -1,4 +1,4 @@
-"""Theorems 2 and 4 of the clustering paper: for each term of their bounds, a law on which the other terms vanish.
+"""Theorems 2 and 4 of the clustering paper: for each term of their bounds, laws on which the other terms vanish.
 
 Theorem 2 (Algorithm 1, a curator):  C₁ √(d/n)/(1-β) + C₂ |κ| (φ + Kσ/s + Kτ), κ = (λ-β)/(1-β)
 Theorem 4 (label exchange):          C₁ √(d/(θn)) + C₂ φ + C₃ α
@@ -6,10 +6,10 @@ Theorem 4 (label exchange):          C₁ √(d/(θn)) + C₂ φ + C₃ α
 A law p(y|x), an array (C, P, K), has C clusters of P equally likely points and K labels. A release depends on users'
 labels only through the counts of labels at each point. So releases of billions of users are drawn as counts, which have
 the same law as if users were drawn one by one. The learner minimises the (modified) empirical loss over all functions
-of the points. At each point this loss depends only on the mean weight of each label, which estimates p(y|x). Given the
-estimate, the excess risk is computed exactly. A bound is about the worst law, so that the law may depend on the
-parameter: its margins between labels are just small enough for the wrong label to win. The excess of the squared error
-is quadratic near its minimum, so that it follows the square of a term.
+of the points. At each point this loss depends only on the mean weight of each label. The mean weight estimates p(y|x),
+and given the estimate, the excess risk is computed exactly. A bound is about the worst law, so that the law may depend
+on the parameter: its margins between labels are just small enough for the wrong label to win. The excess of the squared
+error is quadratic near its minimum, so that it follows the square of a term.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ from p2p_sim.privacy import Floats
 from p2p_sim.privacy.rivals import released_distribution
 
 LARGE = 10**9
-"""Users of a cluster that is so large that the sampling of users has no effect."""
+"""Number of users of a cluster so large that the sampling of users has no effect."""
 WORST_MARGIN = 0.75
 """The margin in standard errors at which the excess risk m Pr[N(0,1) > m] of a margin m is largest."""
 
@@ -35,8 +35,8 @@ WORST_MARGIN = 0.75
 class Simulation:
     """Draws independent replicates of releases of clusters, and measures what is learned from them.
 
-    Below, R is the number of replicates, C of clusters, P of points in each cluster, and K of labels. Laws are (C, P,
-    K), p(y|x) at the points of each cluster; estimates of them are (R, C, P, K), and excess risks (R,).
+    R is the number of replicates, C of clusters, P of points in each cluster, and K of labels. A law is an array (C, P,
+    K) of p(y|x) at the points of each cluster; an estimate of it is (R, C, P, K), and an excess risk (R,).
     """
 
     replicates: int
@@ -47,17 +47,17 @@ class Simulation:
         self, law: Floats, size: int, *, lam: float = 1.0, beta: float = 0.0, share_noise: float = 0.0, tau: float = 0.0
     ) -> Floats:
         """Estimates (R, C, P, K) of p(y|x) by Algorithm 1, in which a curator resamples the labels of C clusters, in R
-        replicates. Each label is replaced, with probability λ, by a draw from its cluster's noisy shares of the K
-        labels. The learner then gives each label K signed weights, from which β times the noisy shares are taken away,
-        divided by 1-β; this undoes the replacement without bias if β = λ. The estimate at a point is the mean weight of
-        its users; 1/K at points that no user has.
+        replicates. With probability λ each label is replaced by a draw from its cluster's noisy shares of the K labels.
+        The learner then turns each label into K signed weights: it takes β times the noisy shares away and divides by
+        1-β. If β = λ, this undoes the replacement without bias. The estimate at a point is the mean weight of its
+        users, or 1/K if no user is at the point.
 
         Args:
-            law: p(y|x), (C, P, K). size: number of users of each cluster. lam: λ. beta: β, below 1. share_noise:
-            scale of the Laplace noise on shares. tau: τ, the least share that is released.
+            law: p(y|x), (C, P, K). size: number of users of each cluster. lam: λ. beta: β, below 1. share_noise: scale
+            of the Laplace noise on shares. tau: τ, the least share that is released.
         """
         truth = self._true_counts(law, size)
-        # q̃, the shares of each cluster's labels with noise, clipped
+        # q̃: the shares of each cluster's labels, with noise, then clipped
         share = truth.sum(axis=2) / size
         released = released_distribution(share, self.rng.laplace(size=share.shape) * share_noise, tau)[:, :, None, :]
         # each label is replaced by a draw from q̃ with probability λ
@@ -68,7 +68,11 @@ class Simulation:
         return _mean_weights((counts - beta * users * released) / (1.0 - beta), users)
 
     def exchanged(self, law: Floats, size: int, flip_prob: float = 0.0, sampling_rate: float = 1.0) -> Floats:
-        """Estimates by the label exchange from `size` users of each cluster; 1/K at points without an arrived label."""
+        """Estimates (R, C, P, K) of p(y|x) by the label exchange, in R replicates: at each point the shares of the
+        labels that arrive from its users, or 1/K if none arrives. law: p(y|x), (C, P, K). size: number of users of each
+        cluster. flip_prob: α, with which a label is flipped. sampling_rate: θ, with which a fetched noisy label is
+        submitted.
+        """
         truth = self._true_counts(law, size)
         classes, labels = law.shape[2], truth.sum(axis=2)
         # a flip with probability α is a fresh draw from all K labels with probability αK/(K-1)
@@ -93,9 +97,9 @@ class Simulation:
         return self.rng.multinomial(users, distribution / distribution.sum(axis=-1, keepdims=True))
 
     def named_excess(self, law: Floats, estimate: Floats, named: int = 1) -> Floats:
-        """Excess risk (R,) in R replicates of a rule that names, at each point, the `named` labels with the largest
-        estimates, ties broken at random. The risk is the probability that the true label is not among those named, and
-        the excess is over the best choice of as many labels; with one label this is the 0-1 loss.
+        """Excess risk (R,), in R replicates, of a rule that names the `named` labels with the largest estimates at each
+        point, with ties broken at random. The risk is the probability that the true label is not among those named. The
+        excess is over the best choice of equally many labels; with one label this is the excess of the 0-1 loss.
 
         Args:
             law: the true p(y|x), (C, P, K). estimate: (R, C, P, K). named: how many labels are named.
@@ -110,23 +114,25 @@ class Simulation:
         return [self.named_excess(law, estimate), squared_excess(law, estimate)]
 
     def pure(self, margin: float, points: int = 8, classes: int = 2) -> Floats:
-        """A law in which all points of a cluster have the same labels: one is likelier than all others, by a margin."""
+        """A law p(y|x), (C, P, K), in which all points of a cluster have the same label distribution: one label is
+        likelier by the margin than all others, which are equally likely. points: P. classes: K.
+        """
         law = np.full((self.clusters, points, classes), (1.0 - margin) / classes)
         law[np.arange(self.clusters), :, np.arange(self.clusters) % classes] += margin
         return law
 
     def alike(self, distributions: ArrayLike) -> Floats:
-        """A law in which every cluster has the same distributions of labels at its points, (P, K)."""
+        """A law p(y|x), (C, P, K), in which every cluster has the same label distributions (P, K) at its points."""
         return np.broadcast_to(distributions, (self.clusters, *np.shape(distributions)))
 
     def split(self, margin: float, classes: int = 2) -> Floats:
         """A law p(y|x), (C, 8, K), in which a cluster's points disagree: one of two labels is likeliest at half of its
-        8 points, and the other at the rest. Its heterogeneity φ, the mean L1 distance of p(y|x) from its average over
-        the cluster, is the margin.
+        8 points, and the other label at the other half. The law's heterogeneity φ (the mean L1 distance of p(y|x) from
+        its average over the cluster) is the margin.
 
         Args:
-            margin: by how much the likeliest label is likelier than the second, 0 to 1 (0.8 for K above 2).
-            classes: K.
+            margin: by how much the likeliest label is likelier than the second, 0 to 1 (to 0.8 for K above 2). classes:
+            K.
         """
         base = [0.5, 0.5] if classes == 2 else [0.4, 0.4, *[0.2 / (classes - 2)] * (classes - 2)]
         sides = np.repeat([[0.5, -0.5], [-0.5, 0.5]], 4, axis=0) * margin
@@ -142,16 +148,20 @@ def _mean_weights(total: NDArray[np.generic], users: NDArray[np.int64]) -> Float
 
 
 def cost_excess(law: Floats, estimate: Floats, cost: float) -> Floats:
-    """Excess risk of estimates for K = 2 if a false 1 costs t = `cost`, and a false 0 costs 1-t.
+    """Excess risk (R,) of decisions between K = 2 labels, if a false 1 costs t = `cost` and a false 0 costs 1-t. A
+    decision is 1 where the estimate of p(1|x) is above t; the best decision is 1 where p(1|x) itself is.
 
-    The best decision is 1 where p(1|x) > t.
+    law: the true p(y|x), (C, P, 2), at P points of C clusters. estimate: of the law, (R, C, P, 2), in R replicates.
     """
     wrong = (estimate[..., 1] > cost) != (law[..., 1] > cost)
     return np.asarray((wrong * np.abs(law[..., 1] - cost)).mean(axis=(1, 2)))
 
 
 def squared_excess(law: Floats, estimate: Floats) -> Floats:
-    """Excess Brier risk of the estimates as predictions: E Σ_y (estimate - p(y|x))²."""
+    """Excess Brier risk (R,) of estimates of a law: Σ_y (estimate - p(y|x))², averaged over the points of all clusters.
+
+    law: the true p(y|x), (C, P, K), at P points of C clusters. estimate: of the law, (R, C, P, K), in R replicates.
+    """
     return np.asarray(((estimate - law) ** 2).sum(axis=3).mean(axis=(1, 2)))
 
 
@@ -160,9 +170,9 @@ class Term:
 
     Args:
         name, title: of the term in figures. x: values of the parameter, (P,).
-        shape: the term at these values with the constant 1, (P,).
-        powers: for each series of excess risks the power of the term that it may follow; 0: the term should not show.
-        risks: for each value of the parameter the excess risks (R,) of all series.
+        shape: values of the term for these parameters, with the constant 1, (P,).
+        powers: for each series of excess risks, the power of the term that it may follow; 0: the term should not show.
+        risks: for each value of the parameter, the excess risks (R,) of all series.
 
     The attribute `series` has the excess risks (P, R) of each series by its name.
     """
@@ -180,8 +190,8 @@ WORST, SQUARED = {"0-1 loss, worst margins": 1}, {"squared error": 2}
 
 def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate: bool) -> Term:
     """The term √(d/(θn)) of Theorem 4 for d points, n users and sampling rate θ, at several values of n or θ, with the
-    excess risks that are drawn for each value. No label is flipped and all points of a cluster have the same label
-    distribution (φ = 0), so that the other terms vanish.
+    excess risks drawn for each value. No label is flipped and all points of a cluster have the same label distribution
+    (φ = 0), so that the other terms vanish.
 
     Args:
         study: draws the releases. rates: values of θ. sizes: users of a cluster at each. by_rate: whether the term
@@ -204,9 +214,9 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
 
 
 def spread(study: Simulation, values: Floats) -> Term:
-    """The term φ of Theorem 4 at several values of φ, with the excess risks that are drawn for each. φ is the mean L1
-    distance of p(y|x) from its average over the cluster: the likeliest label differs between two halves of a cluster's
-    points. Clusters are so large, and labels without flips, that the other terms vanish.
+    """The term φ of Theorem 4 at several values of φ, with the excess risks drawn for each. φ is the mean L1 distance
+    of p(y|x) from its average over the cluster: the likeliest label differs between two halves of a cluster's points.
+    Clusters are so large that sampling has no effect, and no label is flipped, so that the other terms vanish.
 
     Args:
         study: draws the releases. values: of φ.
@@ -219,9 +229,9 @@ def spread(study: Simulation, values: Floats) -> Term:
 
 
 def flips(study: Simulation, values: Floats) -> Term:
-    """The term α of Theorem 4 at several values of the flip probability α, with the excess risks that are drawn for
-    each. All points of a cluster have the same label distribution, so that only flips mislead the learner (in one
-    series also the sampling of users).
+    """The term α of Theorem 4 at several values of the flip probability α, with the excess risks drawn for each. All
+    points of a cluster have the same label distribution. So only flips mislead the learner; in one series, the sampling
+    of users does so too.
 
     Args:
         study: draws the releases. values: of α.
@@ -261,11 +271,11 @@ def unbiased_rate(study: Simulation, values: Floats) -> Term:
 
 
 def bias(study: Simulation, pulls: Floats) -> Term:
-    """The term φ|κ| of Theorem 2 at several values of |κ|, with the excess risks that are drawn for each. κ =
-    (λ-β)/(1-β) is the bias left if labels are redrawn with probability λ and their weights correct for β only (β < λ =
-    0.6), or too much (β > λ = 0.4); shares have no noise. The margin, by which one of two labels is likelier, differs
-    by 0.5 at a quarter of each cluster's points, so that φ = 0.375 · 0.5. The bias makes the wrong label win there, by
-    a tenth of the bias.
+    """The term φ|κ| of Theorem 2 at several values of |κ|, with the excess risks drawn for each. κ = (λ-β)/(1-β) is the
+    bias that is left if labels are redrawn with probability λ, and their weights correct too little (β < λ = 0.6) or
+    too much (β > λ = 0.4). Shares have no noise. The margin by which one of two labels is likelier is lower by 0.5 at a
+    quarter of each cluster's points, so that φ = 0.375 · 0.5. There the bias makes the wrong label win, by a tenth of
+    the bias.
 
     Args:
         study: draws the releases. pulls: values of |κ|.
@@ -308,10 +318,9 @@ def share_noise(study: Simulation, scales: Floats) -> Term:
 
 
 def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
-    """The factor K of Theorem 2, the number of labels, at several K, with the excess risks that are drawn for each.
-    Three series have a fixed noise of scale 0.001 on a cluster's shares of labels, a fourth has no noise but a
-    heterogeneity φ = 0.2 of the cluster's points. All labels are drawn anew from the shares (λ = 1) without correction
-    (β = 0).
+    """The factor K of Theorem 2, the number of labels, at several K, with the excess risks drawn for each. Three series
+    have a fixed noise of scale 0.001 on a cluster's shares of labels. A fourth has no noise, but points with the
+    heterogeneity φ = 0.2. All labels are drawn anew from the shares (λ = 1) without correction (β = 0).
 
     Args:
         study: draws the releases. counts: values of K.
@@ -337,8 +346,8 @@ def classes_count(study: Simulation, counts: NDArray[np.int64]) -> Term:
 
 def clipping(study: Simulation, values: Floats) -> Term:
     """The term Kτ of Theorem 2 for K = 2 labels at several values of τ, the least share of a label that is released,
-    with the excess risks that are drawn for each. One label never occurs, but is released with share τ. All labels are
-    drawn anew from the released shares (λ = 1) without correction (β = 0).
+    with the excess risks drawn for each. One label never occurs, but is released with share τ. All labels are drawn
+    anew from the released shares (λ = 1) without correction (β = 0).
 
     Args:
         study: draws the releases. values: of τ.
@@ -356,7 +365,9 @@ def clipping(study: Simulation, values: Floats) -> Term:
 
 
 def all_terms(study: Simulation, points: int) -> list[Term]:
-    """Every term of both theorems, each at `points` values of its parameter."""
+    """Every term of the bounds of Theorems 2 and 4 with its excess risks, each at `points` values of its parameter: n,
+    θ, φ, α, 1/(1-β), |κ|, σ/s, K and τ. The values span fixed ranges, such as 0.005 to 0.2 for α, on geometric scales.
+    """
     return [
         arrivals(study, np.ones(points), np.geomspace(160, 160_000, points).astype(int), by_rate=False),
         arrivals(study, np.geomspace(1 / 64, 1.0, points), np.full(points, 16_000), by_rate=True),
@@ -372,10 +383,10 @@ def all_terms(study: Simulation, points: int) -> list[Term]:
 
 def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
     """How closely measured excess risks follow the terms of the theorems: a row for each term and series (one way of
-    measuring the risk). It has the log-log slope of the mean risk in the term's parameter, fitted where the mean is
-    positive. If the risk may follow a power of the term (of value `shape` with constant 1), it also has the constant C
-    that minimises Σ (C shape^power/mean - 1)², and the misfit, the largest |C shape^power/mean - 1|. The slope has a
-    95% interval; that of C is from resampled replicates.
+    measuring the risk). It has the log-log slope of the mean risk in the term's parameter, with a 95% interval, fitted
+    where the mean is positive. If the risk may follow a power of the term (of value `shape` with constant 1), the row
+    also has the constant C that minimises Σ (C shape^power/mean - 1)², and the misfit, the largest |C shape^power/mean
+    - 1|. The 95% interval of C is from resampled replicates.
 
     Args:
         terms: with their excess risks. rng: resamples replicates.
@@ -398,10 +409,11 @@ def fitted(terms: Iterable[Term], rng: np.random.Generator) -> pd.DataFrame:
 
 
 def plot_terms(terms: list[Term], table: pd.DataFrame, note: str, path: Path) -> None:
-    """Draw a panel for each term: the excess risk of each series, and its fit dashed; means of 0 are left out.
+    """Draws a panel for each term: the excess risk of each series, and its fit as a dashed line; means of 0 are left
+    out.
 
     Args:
-        terms: to be drawn. table: their fits, by `fitted`. note: below the panels. path: of the figure.
+        terms: to be drawn. table: their fits, made by `fitted`. note: below the panels. path: of the figure.
     """
     fits = {(line["term"], line["series"]): line for line in table.to_dict("records")}
     # each mark has bars of two standard errors

@@ -31,12 +31,12 @@ FIRST = (
     "randomised response, shuffled", "ClusterRR", "DP-SGD",
 )  # fmt: skip
 MECHANISMS = {name: ALL[name] for name in FIRST}
-"""Mechanisms of every panel by name, and their tables in a scenario without ε."""
+"""Mechanisms of every panel: their names, with their tables in a scenario without ε."""
 LATER = {name: ALL[name] for name in ("LabelDP-Pro", "PATE", "noisy aggregates", "noise shares")}
 LATER_ON = ("adult", "mnist")
-"""More mechanisms, and the panels on which they are run."""
+"""More mechanisms (`LATER`), and the panels on which they are run."""
 EPSILONS, DRAWN = {"adult": (0.5, 1.0, 4.0), "mnist": (1.0,)}, 1.0
-"""Target values of ε of each panel, and the one of the figure."""
+"""Target values of ε of each panel, and the value that the figure shows."""
 PANELS: dict[str, dict[str, Any]] = {
     "adult": {
         "population": {"kind": "adult", "users": 20_000},
@@ -69,7 +69,13 @@ MORE, LESS, OPEN = "pays more", "pays less", "not settled"
 
 
 def main(frame: Frame, replicates: int = 10) -> list[Path]:
-    """Measures the accuracy that each group of users loses to privacy; writes figure and table, returns the files."""
+    """Measures how much accuracy each group of users (by class, sex, or size of cluster) loses to privacy, for all
+    mechanisms of the project's comparison on the data sets Adult and MNIST. Returns the files of a figure at ε = 1 and
+    of a table with a verdict on whether a group loses more than the others.
+
+    Args:
+        frame: where the study runs and writes; a reduced study uses the breast cancer data. replicates: of each point.
+    """
     table = pd.DataFrame(_lines(frame, 2 if frame.small else replicates))
     verdicts = _judged(table, joint_confidence(intervals(table)))
     table = pd.concat([table.drop(columns="each"), verdicts], axis="columns")
@@ -89,7 +95,12 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
 
 def mechanisms_of(panel: str) -> dict[str, dict[str, Any]]:
-    """The mechanisms that are compared on a panel, by name."""
+    """The mechanisms compared on a data set: the name of each, with its table in a scenario (its kind and options, but
+    no ε).
+
+    Args:
+        panel: name of the data set: "adult", "mnist", or "breast-cancer" in a reduced study.
+    """
     return MECHANISMS | LATER if panel in LATER_ON else MECHANISMS
 
 
@@ -121,9 +132,13 @@ def _lines(frame: Frame, replicates: int) -> Iterator[dict[str, Any]]:
 
 
 def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
-    """The columns of a group at one point: means over replicates, and `each`, an array over replicates.
+    """What is measured for one group of users with one mechanism at one ε: the means over replicates of the group's
+    share of users and of its accuracy with and without privacy, and the accuracy it loses to privacy with a 95%
+    interval. `each` is an array over replicates: the accuracy that the group loses minus the accuracy that all other
+    users lose.
 
-    `each` is the accuracy that the group loses minus the accuracy that all other users lose. part: the point's rows.
+    Args:
+        part: the rows of this mechanism and ε, one for each replicate. group: has the names of its columns in the rows.
     """
     return {
         **{name: part[group.column(name)].mean() for name in (SHARE, REFERENCE_ACCURACY, ACCURACY)},
@@ -133,9 +148,9 @@ def _figures(part: pd.DataFrame, group: Group) -> dict[str, Any]:
 
 
 def intervals(table: pd.DataFrame) -> int:
-    """How many different intervals of differences between a group of users and all others the table has, by which
-    Bonferroni's correction for many comparisons is made. Where a kind of group (such as sex) has two groups, their
-    differences differ in sign alone and count once.
+    """How many different intervals the table has, each of a difference between a group of users and all others;
+    Bonferroni's correction for many comparisons uses this number. Where a kind of group (such as sex) has two groups,
+    their differences differ in sign alone and count once.
 
     Args:
         table: a row for each data set, mechanism, ε and group.
@@ -147,8 +162,8 @@ def intervals(table: pd.DataFrame) -> int:
 def _judged(table: pd.DataFrame, confidence: float) -> pd.DataFrame:
     """For each row, how much more accuracy the group loses than others, with its interval and a verdict.
 
-    table: has the differences in all replicates in its column `each`. confidence: of an interval. The verdict is that
-    the group pays more or less, or that this is not settled.
+    table: has the differences in all replicates in its column `each`. confidence: of an interval. The verdict is "pays
+    more", "pays less" or "not settled".
     """
     verdicts = []
     for each in table["each"]:

@@ -1,4 +1,4 @@
-"""The clustering paper's mechanisms on a known law, each at the ε that it really has: excess risk by heterogeneity φ.
+"""The excess risk of the clustering paper's mechanisms on known laws of several heterogeneities φ, at their true ε.
 
 Run as `python -m analysis.heterogeneity` or by `make published`; a run that was stopped goes on where it stopped.
 """
@@ -19,7 +19,13 @@ REDUCED = ("replicates=2", "population.users=2000")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Measures the excess risk at each target ε and heterogeneity φ; writes figure and table, returns the files."""
+    """Measures the excess risk at each target ε and heterogeneity φ (how much labels vary within clusters) of a
+    curator's ClusterRR with two splits of its ε, of UniformRR and of the label exchange. Returns the files of a figure
+    and a table.
+
+    Args:
+        frame: where the study runs and writes.
+    """
     files = ("clustering-mechanisms.toml", "clustering-exchange.toml")
     table = pd.concat([frame.swept(file, REDUCED).points for file in files], ignore_index=True)
     panels = [

@@ -5,12 +5,12 @@ mechanism reports a set of pairs (cluster, label). Precision is E(true pairs rep
 E(true pairs reported) over all true pairs. Theorem 5: guaranteed precision x recall is at most e^ε s/(K-s).
 
 The exact maximum: average a mechanism over permutations of the labels (in each cluster), of examples and of clusters.
-It keeps its ε and its guarantees of precision and recall. The probability that it reports the set S for a cluster with
-labels Y then depends only on ω = |S| and j = |S ∩ Y|. A change of one label of Y changes j by at most one, so that
-these probabilities grow by a factor of at most e^ε for each step of j. The law proportional to e^(εj) is ε-private and
-stochastically dominates all such laws of j at the same ω. So E j is at most the mean m(ω) of Fisher's noncentral
-hypergeometric law with odds e^ε. Precision x recall is (E j)²/(s E ω), which is convex in the mixture of the sizes ω,
-hence largest at a single ω.
+The mechanism keeps its ε and its guarantees of precision and recall. The probability that it reports the set S for a
+cluster with labels Y then depends only on ω = |S| and j = |S ∩ Y|. A change of one label of Y changes j by at most one,
+so that these probabilities grow by a factor of at most e^ε for each step of j. The law proportional to e^(εj) is
+ε-private and stochastically dominates all such laws of j at the same ω. So E j is at most the mean m(ω) of Fisher's
+noncentral hypergeometric law with odds e^ε. Precision x recall is (E j)²/(s E ω). It is convex in the mixture of the
+sizes ω, hence largest at a single ω.
 """
 
 import math
@@ -29,7 +29,9 @@ Labels = NDArray[np.integer]
 
 
 class Chances(NamedTuple):
-    """Exact probabilities of reporting a label: one of a cluster's s own labels, and one of the K-s foreign ones."""
+    """Exact probabilities that a label is reported for a cluster: for each of its s own labels, and for each of the K-s
+    others.
+    """
 
     own: float
     foreign: float
@@ -37,22 +39,23 @@ class Chances(NamedTuple):
 
 @dataclass(frozen=True)
 class ClusterSubsets:
-    """Reports a set S of ω labels for each cluster, with probability proportional to e^(ε |S ∩ Y|).
+    """Reports a set S of ω labels for each cluster with labels Y, with probability proportional to e^(ε |S ∩ Y|).
 
-    For the best ω no ε-label private mechanism has a larger precision x recall. The data sets that count are those
-    whose clusters hold distinct labels, as the problem presumes. A change of one label changes |S ∩ Y| by at most one,
-    and the normalising sum is the same for all sets Y, so that ε holds. For s = 1 it is subset selection (Ye and Barg
-    2018).
+    For the best ω no ε-label private mechanism has a larger precision x recall. Only data sets count whose clusters
+    hold distinct labels, as the problem presumes. A change of one label changes |S ∩ Y| by at most one, and the
+    normalising sum is the same for all sets Y, so that ε holds. For s = 1 it is subset selection (Ye and Barg 2018).
     """
 
     epsilon: float
     subset_size: int
 
     def report(self, labels: Labels, classes: int, rng: np.random.Generator) -> Bools:
-        """Which of the K labels are reported for each cluster, (C, K).
+        """Which of the K labels are reported for each cluster, (C, K): for each of C clusters a random set of
+        `subset_size` labels, in which sets with more of the cluster's own labels are likelier.
 
         Args:
-            labels: of each cluster, distinct, (C, s). classes: K. rng: generator of the draws.
+            labels: (C, s), the s distinct labels of each cluster's examples, from 0 to K-1. classes: K. rng: generator
+            of the draws.
         """
         clusters, size = labels.shape
         # draw j = |S ∩ Y| by its law, then j of the cluster's labels and ω-j of the others uniformly
@@ -78,7 +81,7 @@ class ClusterSubsets:
 
 @dataclass(frozen=True)
 class ExampleSubsets:
-    """Reports for each cluster the union of ω labels that each example reports by subset selection.
+    """Reports for each cluster the union of its examples' reports; each example reports ω labels by subset selection.
 
     With ω = 1 an example's report is K-ary randomised response.
     """
@@ -119,17 +122,24 @@ Association = ClusterSubsets | ExampleSubsets | NoisyHistogram
 
 
 def largest_product(classes: int, size: int, epsilon: float) -> tuple[float, int]:
-    """The largest precision x recall that a mechanism with ε-label privacy can guarantee, and the best ω.
+    """The largest precision x recall that a mechanism with ε-label privacy can guarantee, and the best ω, the number of
+    labels that the best mechanism reports for a cluster.
 
-    ω is the number of labels that the best mechanism reports for a cluster, of `size` examples with distinct labels of
-    `classes`. The value is exact. As s/K falls, the maximum tends to s/K times e^(2ε)/(4(e^ε-1)) if ε >= ln 2, and else
-    to s/K, which the report of all labels attains; s is the size, and K the number of classes.
+    A cluster has s = `size` examples with distinct labels out of K = `classes`. The value is exact. As s/K falls, the
+    maximum tends to s/K times e^(2ε)/(4(e^ε-1)) if ε >= ln 2. Otherwise it tends to s/K, which a report of all labels
+    attains.
     """
     return max((product(ClusterSubsets(epsilon, omega), classes, size), omega) for omega in range(1, classes + 1))
 
 
 def printed_product(classes: int, size: int, epsilon: float) -> float:
-    """The bound e^ε s/(K-s) of precision x recall in the proof of Theorem 5; it is void if it is above 1."""
+    """The upper bound e^ε s/(K-s) that the clustering paper's proof of Theorem 5 gives for precision x recall (shares
+    of right ones among reported, and of reported ones among true, pairs of cluster and label). Above 1 it says nothing.
+
+    Args:
+        classes: K, the number of labels. size: s, the number of examples in a cluster, with distinct labels. epsilon: ε
+        of label privacy.
+    """
     return math.exp(epsilon) * size / (classes - size)
 
 
@@ -158,8 +168,8 @@ def measure(
 ) -> dict[str, Mean]:
     """Precision, recall and their product, estimated from at least 2 simulated clusters by ratios of means.
 
-    The 95% intervals are by the delta method on logarithms. They are for large samples, in which some true pair is
-    reported.
+    The 95% intervals are found by the delta method on logarithms. They are for large samples, in which some true pair
+    is reported.
     """
     pairs = count_pairs(mechanism, clusters, size, classes, rng).astype(float)
     true, reported = pairs.mean(axis=1).tolist()

@@ -1,4 +1,4 @@
-"""What learners gain that know the law of the noise, and how close the exchange then comes to randomised response.
+"""What learners gain by knowing the law of the noise, and how close the exchange then comes to randomised response.
 
 Run as `python -m analysis.learners`; a run that was stopped goes on where it stopped.
 """
@@ -29,8 +29,12 @@ DRAWN = (PLAIN, "forward", "clusters and features")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Compares learners on the same releases; writes the figure, all points, and differences of accuracies, returns the
-    files.
+    """Compares learners that know the law of the labels' noise ("forward", "clusters and features") with a plain one,
+    on the same releases of the label exchange and of randomised response, at several ε. Returns the files of a figure,
+    a table of all points (ε, mechanism and learner, with accuracy), and a table of differences of accuracies.
+
+    Args:
+        frame: where the study runs and writes.
     """
     sweeps = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED[name]) for name in PANELS}
     tables = {name: sweep.points for name, sweep in sweeps.items()}

@@ -33,24 +33,24 @@ SIZES = (100, 1_000, 2_048, 5_000, 20_000, 50_000, 200_000, 1_000_000)
 EXCHANGES = ((0.1, 0.5), (0.05, 0.1), (0.2, 1.0))
 """α and θ of the label exchanges whose ε is bracketed."""
 OVERLAY, DEGREES = (1000, 0.1), (10, 20, 50, 100, 200, 400)
-"""n and α of random regular overlays, and their numbers of neighbours of a user."""
+"""n and α of random regular overlays, and the numbers of neighbours that a user has in them."""
 COMPLETE = ((400, 0.2, 0.1), (1000, 0.1, 0.1), (1000, 0.1, 1.0))
 """n, α and θ of complete overlays."""
 DENSE = (100, 400, 2000)
-"""n of fetch distributions that are nearly uniform."""
+"""n of the tables of fetch probabilities that are nearly uniform."""
 RESAMPLED = ((1000, 2.0, 0.1, 1.0), (2000, 1.0, 0.1, 1.0), (1000, 2.0, 0.1, 0.9), (1000, 8.0, 0.1, 0.98))
-"""n, σ, τ and λ of a curator who releases noisy labels of two classes, and no distributions."""
+"""n, σ, τ and λ of a curator who releases noisy labels of two classes, but no distributions."""
 CLASSES = (
     *((1000, 3, 1.0, 2.0, 0.1, 1e-6), (1000, 3, 1.0, 1.0, 0.1, 1e-6), (10_000, 3, 0.9, 2.0, 0.1, 1e-6)),
     *((1000, 10, 0.9, 2.0, 0.05, 1e-5), (1000, 10, 1.0, 2.0, 0.01, 1e-6), (1000, 3, 0.98, 8.0, 0.1, 1e-6)),
 )
-"""n, K, λ, σ, τ and δ of a curator who releases noisy labels of three classes or more, and no distributions."""
+"""n, K, λ, σ, τ and δ of a curator who releases noisy labels of three classes or more, but no distributions."""
 AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 
 def main(frame: Frame) -> list[Path]:
-    """Computes every table of privacy figures that the guides quote; returns the files."""
-    # for each table its function, the arguments of the whole study, and those of a test
+    """Computes every table of privacy figures that the guides quote; returns the tables' files."""
+    # for each table: its function, the arguments of the whole study, and those of a test
     tables: dict[str, tuple[Callable[..., Rows], list[Any], list[Any]]] = {
         "brackets": (brackets, [SIZES], [SIZES[:1]]),
         "overlays": (overlays, [OVERLAY[0], DEGREES, 10], [60, DEGREES[:2], 1]),
@@ -75,7 +75,7 @@ def _computed(task: tuple[Any, ...]) -> list[dict[str, object]]:
 
 
 def _exchange(n: int, alpha: float, theta: float) -> dict[str, object]:
-    """The columns of a label exchange: n, α, θ and δ."""
+    """The columns of a label exchange: n, flip probability α, sampling rate θ, and δ."""
     return {"n": n, "flip_prob": alpha, "sampling_rate": theta, "delta": DELTA}
 
 
@@ -85,9 +85,10 @@ def _ends(bound: PrivacyBound) -> dict[str, object]:
 
 
 def brackets(sizes: Sequence[int]) -> Rows:
-    """Rows of a table: both ends of the learner's ε by the number n of users, for each exchange of `EXCHANGES`.
+    """Rows of a table: both ends of the learner's ε at δ = 1e-6 for each number n of users and each pair (α, θ) of flip
+    probability and sampling rate: (0.1, 0.5), (0.05, 0.1) and (0.2, 1).
 
-    width: the upper end over the lower one, minus 1. factor: the upper end over √(θ/((1+θ)nα)).
+    sizes: the values of n. width: the upper end over the lower one, minus 1. factor: the upper end over √(θ/((1+θ)nα)).
     """
     for n, (alpha, theta) in itertools.product(sizes, EXCHANGES):
         bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
@@ -98,7 +99,12 @@ def brackets(sizes: Sequence[int]) -> Rows:
 
 
 def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
-    """Rows of a table: δ(ε) of each data set, which is given by the number of other users with label 1; θ = 1."""
+    """Rows of a table: δ(ε) at the learner for each data set of a label exchange among n users, at the sampling rate θ
+    = 1. A data set is given by how many users besides the target hold label 1; half of these numbers suffice by
+    symmetry.
+
+    n: number of users. alpha: flip probability. epsilon: ε at which δ is computed.
+    """
     exchange = LabelExchange(n, alpha, 1.0)
     for ones in range((n + 1) // 2):
         p, q = (np.fromiter(pmf.values(), float) for pmf in exchange.privacy_loss_pmfs(ones))
@@ -109,8 +115,8 @@ def data_sets(n: int, alpha: float = 0.05, epsilon: float = 0.92) -> Rows:
 def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
     """Rows of a table: the ε of the paper's Lemma 9 and the exact ε, at two cluster sizes n.
 
-    These are the first n to which Lemma 9 applies, and `largest`. theorem3_from: the first n to which Theorem 3 applies
-    at θ = 1.
+    The two are the first n to which Lemma 9 applies, and `largest`. theorem3_from: the first n to which Theorem 3
+    applies at θ = 1.
     """
     first = next(n for n in range(2, largest) if lemma9_epsilon(n, alpha, theta, DELTA) is not None)
     theorem = next(n for n in range(2, 20_000) if theorem3(n, 1.0) is not None)
@@ -122,9 +128,11 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
 
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
-    """Rows of a table: the certified ε on random regular overlays, the worst of the first `sample` users.
+    """Rows of a table: the certified ε of a label exchange on random regular overlays (graphs in which every user
+    fetches from one of her neighbours, all equally likely), the largest of the first `sample` users. There is a row for
+    each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4); the flip probability α is 0.1.
 
-    users: of the overlay. degrees: numbers of neighbours of a user.
+    users: of the overlay. degrees: numbers of neighbours of a user. sample: number of users whose ε is computed.
     """
     for degree in degrees:
         graph = nx.random_regular_graph(degree, users, seed=1)
@@ -140,7 +148,10 @@ def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
 
 
 def attained(users: int, degrees: Sequence[int]) -> Rows:
-    """Rows of a table: a lower end of ε on random regular overlays, and on the complete overlay.
+    """Rows of a table: a lower end of the learner's ε on random regular overlays (every user fetches from one of her
+    neighbours), and on the complete overlay. A data set and an event of what the learner sees attain this end for a
+    badly placed user, whose label few users fetch, but often; sampling makes it too large with probability at most
+    1e-9. There is a row for each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4); α is 0.1.
 
     users: of the overlay. degrees: numbers of neighbours of a user.
     """
@@ -156,13 +167,12 @@ def attained(users: int, degrees: Sequence[int]) -> Rows:
 
 
 def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fetchers:
-    """The fetchers of one user, the target: the users who may fetch her noisy label, with their probabilities of
-    fetching from her and from each other user, all times θ, and α. The target is the user for whom the sum of squared
-    fetch probabilities is largest: few users fetch her label, but often.
+    """The fetchers of one user, the target. They are the users who may fetch her noisy label, with their probabilities
+    of fetching from her and from each other user, all times θ, and α. The target is the user for whom the sum of
+    squared fetch probabilities is largest: few users fetch her label, but often.
 
     Args:
-        table: (n, n) sparse, table[i, j] is the probability that user i fetches from user j. flip_prob: α. theta:
-        θ.
+        table: (n, n) sparse; table[i, j] is the probability that user i fetches from user j. flip_prob: α. theta: θ.
     """
     target = int(np.argmax(table.power(2).sum(axis=0)))
     rows = theta * table[np.flatnonzero(table[:, [target]].toarray())].toarray()
@@ -172,16 +182,16 @@ def worst_placed(table: sparse.csr_array, flip_prob: float, theta: float) -> Fet
 
 
 def complete(exchanges: Sequence[tuple[int, float, float]]) -> Rows:
-    """Rows of a table: on complete overlays, the bound of ε for any fetch distribution beside the exact ε.
+    """Rows of a table: the bound of ε for any fetch distribution, beside the exact ε, on complete overlays.
 
-    exchanges: n, α and θ of each.
+    exchanges: n, α and θ of each overlay.
     """
     for n, alpha, theta in exchanges:
         yield _exchange(n, alpha, theta) | _against_exact(np.full((n, n), 1.0 / n), alpha, theta)
 
 
 def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, object]:
-    """The columns of ε: the bound for a table of fetch probabilities, and the exact ε of uniform ones."""
+    """The columns of ε: the bound for a table of fetch probabilities, and the exact ε for uniform ones."""
     return {
         "epsilon_upper": FetchDistribution(table, alpha, theta).epsilon(DELTA).epsilon_upper,
         "epsilon_exact": LabelExchange(len(table), alpha, theta).epsilon(DELTA).epsilon_upper,
@@ -189,7 +199,13 @@ def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, objec
 
 
 def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
-    """Rows of a table: the bound of ε for fetch distributions near the uniform one, beside the exact ε of that one."""
+    """Rows of a table: the bound of ε at δ = 1e-6 for three tables of fetch probabilities, beside the exact ε if every
+    user fetches from all users alike. The three are this uniform table itself ("same"), all users except oneself alike
+    ("others"), and uniform probabilities disturbed by up to 20% and normalised ("disturbed"), at the sampling rates θ =
+    0.1 and 1.
+
+    sizes: numbers n of users. alpha: flip probability.
+    """
     for n in sizes:
         factors = np.random.default_rng(1).uniform(0.8, 1.2, (n, n))
         tables = {
@@ -202,9 +218,10 @@ def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
 
 
 def rounds(n: int, epsilon: float = 1.2) -> Rows:
-    """The row of a table: δ(ε) of two rounds in which users repeat their noisy labels, and what composition claims.
+    """The row of a table: the true δ(ε) of two rounds in which users repeat their noisy labels, and the δ that
+    composition claims.
 
-    Composition, which holds for fresh noise in each round, claims a δ that is too small; θ = 1.
+    Composition, which needs fresh noise in each round, claims a δ that is too small here; θ = 1.
     """
     exchange, claimed = LabelExchange(n, 0.1, 1.0), 0.0
     for ones in range(n):
@@ -216,10 +233,12 @@ def rounds(n: int, epsilon: float = 1.2) -> Rows:
 
 
 def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
-    """Rows of a table: both ends of ε of noisy labels of two classes, released alone, and the pure ε.
+    """Rows of a table: both ends of ε, and the pure ε, of noisy labels of two classes that a curator releases without
+    the clusters' label distributions. She computes the shares of both labels in a cluster of n users, adds Laplace
+    noise of scale σ/n, and makes every share at least τ. With probability λ each label is replaced by a draw from these
+    shares.
 
-    cases: of each, the number n of users, the scale σ of the noise on shares, the least share τ, and the probability λ
-    that a label is drawn anew from the shares.
+    cases: n, σ, τ and λ of each row.
     """
     for n, sigma, tau, lam in cases:
         curator = ClusterResampling(n, 2, lam, sigma, tau, released=False)
@@ -230,10 +249,12 @@ def resampled(cases: Sequence[tuple[int, float, float, float]]) -> Rows:
 
 
 def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float]]) -> Rows:
-    """Rows of a table: the upper end of ε of noisy labels of three classes or more, released alone, and the pure ε.
+    """Rows of a table: the upper end of ε, and the pure ε, of noisy labels of three classes or more that a curator
+    releases without the clusters' label distributions. She computes the shares of the labels in a cluster of n users,
+    adds Laplace noise of scale σ/n, and makes every share at least τ. With probability λ each label is replaced by a
+    draw from these shares.
 
-    cases: of each, the numbers n of users and K of classes, the probability λ that a label is drawn anew from the noisy
-    shares, the scale σ of their noise, the least share τ, and δ.
+    cases: n, the number K of classes, λ, σ, τ and δ of each row.
     """
     for n, classes, lam, sigma, tau, delta in cases:
         curator = ClusterResampling(n, classes, lam, sigma, tau, released=False)
@@ -244,9 +265,9 @@ def resampled_classes(cases: Sequence[tuple[int, int, float, float, float, float
 
 
 def released() -> Rows:
-    """Rows of a table about the curator of the clustering paper's Algorithm 1, who resamples labels from noisy cluster
-    distributions and here also releases these distributions: both ends of the learner's ε, and the ε that the paper's
-    Theorem 1 prints.
+    """Rows of a table about the curator of the clustering paper's Algorithm 1. She resamples labels from noisy cluster
+    distributions, and here also releases these distributions. A row has both ends of the learner's ε, and the ε that
+    the paper's Theorem 1 prints.
     """
     for classes, lam, tau in ((10, 0.9, 0.01), (2, 0.7, 0.2)):
         curator, delta = ClusterResampling(1000, classes, lam, 2.0, tau, released=True), 1e-5
@@ -256,8 +277,8 @@ def released() -> Rows:
 
 def audited(trials: int) -> Rows:
     """The row of a table about the curator of the clustering paper's Algorithm 1, for one small cluster with three
-    labels whose noisy distribution is released: a lower end of ε that an attack proves, the ε that the paper's Theorem
-    1 prints, which is too small, and the certified pure ε.
+    labels whose noisy distribution is released. It has a lower end of ε that an attack proves, the certified pure ε,
+    and the ε that the paper's Theorem 1 prints, which is too small.
 
     Args:
         trials: number of clusters that the attack draws for each value of the target's label.

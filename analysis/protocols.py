@@ -1,4 +1,4 @@
-"""Protocols without a server compared: bounds of ε for each observer from above and below, and accuracy.
+"""A comparison of protocols without a server: upper and lower bounds of ε for each observer, and accuracy.
 
 Run as `python -m analysis.protocols --data-dir DIR`; some CPU minutes. docs/better-exchange.md shows its tables.
 """
@@ -33,18 +33,20 @@ NAME = "protocols"
 EXCHANGE, THREE, FIVE, PUSH, GOSSIP = "label exchange (ask 1)", "ask 3", "ask 5", "pushed labels", "gossip averaging"
 SHUFFLER, RESPONSE = "trusted shuffler", "randomised response"
 ASKED = {EXCHANGE: 1, THREE: 3, FIVE: 5}
-"""Protocols in which users ask peers, and how many each user asks."""
+"""Protocols in which users ask peers, with the number of peers that each user asks."""
 DELTA, FLIP_PROB, MEMBERS = 1e-5, 0.2, 5
-"""δ and α of the table of views, and users of a coalition."""
+"""δ and α of the table of views, and number of users in a coalition."""
 SIZES, RATES = (20, 200, 2_000), (1.0, 0.1)
 """Cluster sizes and sampling rates of the table of views."""
 TRIALS, ERROR = 1_000_000, 1e-9
-"""Runs of an attack for each label of its target, after a quarter as many pilot runs; probability of a wrong bound."""
+"""Runs of an attack for each label of its target, after a quarter as many pilot runs; probability that its bound is
+wrong."""
 TARGET = 0.5
-"""Certified ε at the learner where protocols have the same ε."""
+"""Certified ε at the learner in the comparison at equal ε."""
 Bools = NDArray[np.bool_]
 Draw = Callable[[np.random.Generator, int, int], NDArray[np.int64]]
-"""A function of a generator, a number of runs, and the target's label: what an observer counts in each run."""
+"""A function of a generator, a number of runs, and the target's label; it returns what an observer counts in each run.
+"""
 
 
 def learner_counts(way: str, size: int, rate: float, others: int) -> Draw:
@@ -85,19 +87,19 @@ def known_label(reached: float) -> Draw:
 
 
 def attacked(draws: list[Draw], trials: int, seed: int) -> float:
-    """The largest lower bound of ε at δ = 1e-5 that an attack proves on any of some data sets, 0 if none. The attack
-    compares how often a count is at least (or at most) a cut under the target's two labels. The cut is chosen on a
-    quarter as many pilot runs. Both probabilities have Clopper-Pearson bounds, so that the result is too large with
+    """The largest lower bound of ε at δ = 1e-5 that an attack proves on any of some data sets, 0 if it proves none. The
+    attack compares how often a count is at least (or at most) a cut under the target's two labels. The cut is chosen on
+    a quarter as many pilot runs. Both probabilities have Clopper-Pearson bounds, so that the result is too large with
     probability at most 1e-9 for all data sets and both kinds of event together.
 
     Args:
-        draws: for each data set a function draw(rng, trials, label) of counts (trials,). trials: runs for each
-        label of the target. seed: of the random numbers.
+        draws: for each data set a function draw(rng, trials, label) of counts (trials,). trials: runs for each label of
+        the target. seed: of the random numbers.
     """
     rng, best = np.random.default_rng(seed), 0.0
     level = ERROR / (4.0 * len(draws))
     for draw in draws:
-        for label in (0, 1):  # of the target, under which the event is likelier
+        for label in (0, 1):  # the target's label under which the event is likelier
             pilot, opposite = draw(rng, trials // 4, label), draw(rng, trials // 4, 1 - label)
             cuts = np.unique(np.concatenate([pilot[:10_000], opposite[:10_000]]))
             proofs = [_proof(_event(pilot, cut, label), _event(opposite, cut, label), level) for cut in cuts]
@@ -115,10 +117,12 @@ def _event(counts: NDArray[np.int64], cut: int, label: int) -> Bools:
 def _proof(likelier: Bools, rarer: Bools, level: float) -> float:
     """The lower bound ln((p - δ)/q) of ε that an event proves.
 
-    p is a lower bound of its larger probability, and q an upper bound of its smaller one.
+    p is a lower bound of the larger one of the event's probabilities under the two labels, and q an upper bound of the
+    smaller one.
 
     Args:
-        likelier, rarer: whether the event occurred in each run, with the target's label of either probability.
+        likelier, rarer: whether the event occurred in each run, under the label that makes it likelier and under the
+        other.
         level: error probability of each bound.
     """
     hits, trials = int(likelier.sum()), likelier.size
@@ -129,9 +133,9 @@ def _proof(likelier: Bools, rarer: Bools, level: float) -> float:
 
 
 def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
-    """A row of the table of views: for each observer of a protocol the certified ε, and the ε that an attack proves.
+    """A row of the table of views: the certified ε, and the ε that an attack proves, for each observer of a protocol.
 
-    task: the protocol's name, the cluster size, the sampling rate, and the runs of an attack.
+    task: the protocol's name, the cluster size, the sampling rate, and the number of runs of an attack.
     """
     way, size, rate, trials = task
     requests, alone = ASKED.get(way, 1), local_epsilon(FLIP_PROB)
@@ -157,7 +161,7 @@ def views(task: tuple[str, int, float, int]) -> dict[str, Any]:
 
 
 def _learner(way: str, size: int, rate: float) -> Accountant | None:
-    """The accountant of what a protocol's learner sees; None if nothing is known of ε but that of a noisy label alone.
+    """The accountant of what a protocol's learner sees; None if no ε is known except that of a single noisy label.
 
     way: the protocol's name. size: users of the cluster. rate: the sampling rate.
     """
@@ -222,7 +226,7 @@ def learned(task: tuple[str, dict[str, Any], int, Path | None]) -> list[dict[str
 
 
 def gains(rows: pd.DataFrame) -> pd.DataFrame:
-    """A row for each point: the mean accuracy, and what it gains over the exchange at θ = 1, replicate by replicate.
+    """A row for each point: the mean accuracy, and its gain over the exchange at θ = 1, replicate by replicate.
 
     rows: one for each panel, noise, protocol, sampling rate and replicate.
     """
@@ -265,7 +269,13 @@ def main(frame: Frame, replicates: int = 10) -> list[Path]:
 
 
 def _drawn(lines: pd.DataFrame, frame: Frame) -> Path:
-    """Draws the accuracy that each protocol loses against the exchange on each data set, at equal noise and equal ε."""
+    """Draws the accuracy that each protocol loses against the label exchange with one peer on each data set, in one
+    panel at equal noise and one at equal ε; returns the figure's file.
+
+    Args:
+        lines: the mean gains over that exchange, a row for each data set (column panel), comparison (column equal),
+        protocol and sampling_rate, with the columns gain, gain_low, gain_high and replicates. frame: writes the figure.
+    """
     rivals = lines[(lines["sampling_rate"] == 1.0) & (lines["protocol"] != EXCHANGE)]
     losses = rivals.assign(loss=-rivals["gain"], loss_low=-rivals["gain_high"], loss_high=-rivals["gain_low"])
     panels = [

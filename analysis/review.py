@@ -49,7 +49,8 @@ TESTS: dict[str, tuple[str, str]] = {
     "intervals of accuracy from released labels cover the truth": ("utility", "learning/test_released_accuracy"),
     "every number in the documentation comes from a command": ("documentation", "docs/test_numbers"),
 }
-"""Claims of this project: the kind of their evidence, and the test files, which also find planted mistakes."""
+"""Claims of this project, each with the kind of its evidence and the files of its tests; these also find planted
+mistakes."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,8 @@ class ReviewLine:
     """One claim on the page, with its evidence.
 
     Attributes:
-        kind: of evidence, or the paper of the claim. claim: the statement. evidence: a command. verdict: in words.
-        good: whether the verdict is as published.
+        kind: the kind of evidence, or the paper that makes the claim. claim: the statement. evidence: a command.
+        verdict: in words. good: whether the verdict is as published.
     """
 
     kind: str
@@ -69,7 +70,7 @@ class ReviewLine:
 
 
 Step = Callable[[Path], Iterator[ReviewLine]]
-"""A part of the review: a function of the folder of the page, which yields lines of the page."""
+"""A part of the review: a function that takes the folder of the page and yields lines of the page."""
 STYLE = (
     "body{font:16px/1.5 sans-serif;max-width:80rem;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}"
     "table{border-collapse:collapse}td,th{border:1px solid #767676;padding:.3rem .6rem;text-align:left}"
@@ -98,7 +99,11 @@ def papers_claims(work: Path) -> Iterator[ReviewLine]:
 
 
 def certificates(work: Path) -> Iterator[ReviewLine]:
-    """A line for all published certificates, each proved by a checker that shares no code with the rest."""
+    """A line for all published certificates, each proved by a checker that shares no code with the rest.
+
+    A certificate is a file from which a printed ε of the label exchange can be proved. work: folder of the page; not
+    used here.
+    """
     files = sorted((PUBLISHED / "certificates").glob("*.json"))
     bad = [path.name for path in files if _status([str(ROOT / VERIFIER), str(path)])]
     verdict = f"{len(files) - len(bad)} of {len(files)} are proved" + "".join(f"; {name} is not" for name in bad)
@@ -117,7 +122,11 @@ def truth(work: Path) -> Iterator[ReviewLine]:
 
 
 def tests(work: Path) -> Iterator[ReviewLine]:
-    """A line for each claim of this project that tests show."""
+    """A line for each claim of this project that tests show.
+
+    The claims are about ε, simulation, audits, accuracy and documentation; the tests of each are run again. work:
+    folder of the page; not used here.
+    """
     for claim, (kind, names) in TESTS.items():
         files = [f"tests/{name}.py" for name in names.split()]
         run = subprocess.run(
@@ -129,7 +138,10 @@ def tests(work: Path) -> Iterator[ReviewLine]:
 
 
 def figure(work: Path) -> Iterator[ReviewLine]:
-    """A line for the comparison of all mechanisms at reduced size, whose figure is shown beside the published one."""
+    """A line for the comparison of all mechanisms at reduced size, whose figure is shown beside the published one.
+
+    The study compares accuracy at equal ε. work: folder of the page, into which the new figure goes as reduced.png.
+    """
     drawn = comparison.main(Frame(work / "figure", work / "work", workers=1, small=True))
     next(path for path in drawn if path.suffix == ".png").replace(work / "reduced.png")
     yield ReviewLine(
@@ -142,9 +154,13 @@ STEPS: tuple[Step, ...] = (papers_claims, certificates, truth, tests, figure)
 
 
 def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
-    """Run all steps, printing a line for each claim; write the page to index.html and its lines to review.json.
+    """Runs all parts of the review, printing a line for each claim. Writes the page of verdicts to index.html and its
+    lines to review.json, and returns the lines.
 
-    work: the folder of both files and of the steps' own ones.
+    Args:
+        work: the folder of both files and of the parts' own files. steps: the parts, each a function that takes this
+        folder and yields lines: one for each claim, with its evidence, its verdict, and whether the verdict is as
+        published. By default there are five: claims of the papers, certificates, exact arithmetic, tests, and a figure.
     """
     lines: list[ReviewLine] = []
     work.mkdir(parents=True, exist_ok=True)
@@ -162,9 +178,10 @@ def review(work: Path, steps: tuple[Step, ...] = STEPS) -> list[ReviewLine]:
 
 
 def page(lines: list[ReviewLine], work: Path) -> str:
-    """The page as HTML: a row for each claim, marked if its verdict differs, and the figure of both comparisons.
+    """The page as HTML: a row for each claim, marked if its verdict differs, and the published figure beside the one
+    drawn again.
 
-    work: the folder in which the figure that was drawn again is.
+    work: the folder that has the figure drawn again.
     """
     bad = sum(not line.good for line in lines)
     summary = (
@@ -195,7 +212,7 @@ def page(lines: list[ReviewLine], work: Path) -> str:
 
 
 def _status(command: list[str]) -> int:
-    """The exit status of a Python command, whose output is dropped."""
+    """The exit status of a Python command; the command's output is dropped."""
     quiet = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     return subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, check=False, env=quiet).returncode
 

@@ -17,17 +17,20 @@ from p2p_sim.privacy import Floats
 from p2p_sim.sweeps import SweepPlan, run_point
 
 RUNS = {"quickstart": ("quickstart.toml", ()), "batch": ("network/batch.toml", ("population.users=120",))}
-"""Scenarios by name: file, and what a test changes besides the number of replicates."""
+"""Scenarios by name: their file, and what a test changes besides the number of replicates."""
 PHI, USERS = "population.heterogeneity", "population.users"
 COLUMNS = (PHI, "num_users", "flip_prob", "delta", "epsilon_upper", "epsilon_times_upper", "epsilon_local")
 MEASURES = ("accuracy", "nonprivate_accuracy", "excess_risk", "excess_risk_floor")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Run the shipped scenarios quickstart and batch, and the shipped sweeps heterogeneity and users.
+    """Runs the shipped scenarios quickstart and batch, and the shipped sweeps over the heterogeneity φ and over the
+    number n of users. Returns the files of two tables. table.csv has a row for each point with its ε, accuracy and
+    excess risk. fits.csv has the constants, with intervals, of curves fitted to the excess risk of the sweeps: two
+    forms in φ, and a power of n.
 
-    Writes table.csv, a row for each point with its ε, accuracy and excess risk, and fits.csv, curves that are fitted to
-    the excess risk of the sweeps; returns both files.
+    Args:
+        frame: where the study runs and writes.
     """
     tables, fits = {}, []
     for name, (file, smaller) in RUNS.items():
@@ -39,7 +42,7 @@ def main(frame: Frame) -> list[Path]:
         risk = by_replicate(swept.rows, "excess_risk").loc[table[POINT]].to_numpy()
         if name == "users":
             fits += _towards_floor(swept.plan, table, risk)
-        else:  # each constant of the two forms that `p2p-sim plot` fits to the excess risk against φ
+        else:  # a row for each constant of the two forms that `p2p-sim plot` fits to the excess risk against φ
             fits += [
                 {"sweep": name, "form": fit.name, "of": symbol, "value": estimate.value,
                  LOW[1:]: estimate.low, HIGH[1:]: estimate.high, "misfit": fit.misfit}
@@ -50,13 +53,14 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _towards_floor(plan: SweepPlan, table: pd.DataFrame, risk: Floats) -> list[dict[str, object]]:
-    """A row of the table of fitted curves: how fast the excess risk approaches its floor as the number n of users
-    grows. It is the log-log slope in n of the mean distance |excess risk - floor|, with its interval. The floor is the
-    excess risk that infinitely many exchanged labels would leave, computed exactly.
+    """How fast the excess risk approaches its floor as the number n of users grows, as one row of the table of fitted
+    curves. The row has the log-log slope in n of the mean distance |excess risk - floor| as its value, with the ends of
+    its interval as low and high, and the sweep's name. The floor is the excess risk that infinitely many exchanged
+    labels would leave, computed exactly.
 
     Args:
-        plan: of the sweep. table: one line for each point. risk: excess risk, a row for each point and a column for
-        each replicate.
+        plan: of the sweep; has its name. table: one line for each point, with n and the floor. risk: excess risk, a row
+        for each point and a column for each replicate.
     """
     distance = np.abs(risk - table["excess_risk_floor"].to_numpy(float)[:, None])
     slope = log_log_slope(table[USERS].to_numpy(float), distance)

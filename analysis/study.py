@@ -50,11 +50,12 @@ class Swept(NamedTuple):
 
 @dataclass(frozen=True)
 class Frame:
-    """Where and how a study runs. Every study is a function of a frame, which runs its work and writes its files.
+    """Where and how a study runs. Every study is a function that takes a frame; the frame runs its work and writes its
+    files.
 
     Attributes:
         out: folder of figures, tables, rows and manifests.
-        work: folder of finished replicates and tasks; a study that was stopped goes on from them.
+        work: folder of finished replicates and tasks, from which a study that was stopped goes on.
         data_dir: folder of data files. workers: number of local processes.
         small: whether the study is reduced, as in tests.
     """
@@ -66,13 +67,15 @@ class Frame:
     small: bool = False
 
     def swept(self, file: str, reduced: Sequence[str] = (), keep: bool = True) -> Swept:
-        """Run the missing replicates of a sweep that a file describes; return its plan and all its rows.
+        """Runs the missing replicates of a sweep that a file describes; returns its plan and all its rows.
 
         Args:
             file: path below scenarios/sweeps.
-            reduced: settings that make the base scenario small, used if the study is. Axes over data sets are then left
-                out, and other axes have fewer values.
-            keep: whether rows and manifest are copied to `out`.
+            reduced: settings that make the base scenario small, such as "replicates=2", used if the frame is that of a
+            reduced study. Such a study also leaves out axes that run over data sets, and takes fewer values of other
+            axes.
+            keep: whether the table of rows and the manifest are copied to the frame's output folder, into a folder of
+            the sweep's name.
 
         Raises:
             RunFailed: a replicate failed.
@@ -83,7 +86,7 @@ class Frame:
         return Swept(plan, self.planned(plan, Path(file).stem, keep))
 
     def planned(self, plan: SweepPlan, name: str, keep: bool = True) -> pd.DataFrame:
-        """Run the missing replicates of a planned sweep; return all its rows.
+        """Runs the missing replicates of a planned sweep; returns all its rows.
 
         Args:
             plan: what to run. name: of the sweep's folder, in `work` and in `out`.
@@ -106,9 +109,9 @@ class Frame:
 
     def each(self, function: Callable[[Task], Result], tasks: Iterable[Task], alone: bool = False) -> list[Result]:
         """The results of a function for all tasks, in the order of the tasks; results on disk are not computed again.
-        The name of a result's file is a hash of the function with the arguments that a `functools.partial` fixes, the
-        text of the function's module, and the task. A change of any of these computes the result again; a change of
-        another module does not. Remove the folder `work` to compute everything again.
+        The name of a result's file is a hash of three things: the function with the arguments that a
+        `functools.partial` fixes, the text of the function's module, and the task. A change of any of them computes the
+        result again; a change of another module does not. Remove the folder `work` to compute everything again.
 
         Args:
             function: a function of a module, or a `partial` of one. tasks: values that can be hashed and pickled.
@@ -116,7 +119,7 @@ class Frame:
         """
         folder, tasks = self.work / "tasks", list(tasks)
         folder.mkdir(parents=True, exist_ok=True)
-        module = Path(inspect.getfile(getattr(function, "func", function)))  # func: of a partial
+        module = Path(inspect.getfile(getattr(function, "func", function)))  # a partial has its function as `func`
         version = joblib.hash((function, module.read_text(encoding="utf-8")))
         files = [folder / f"{joblib.hash((version, task))}.pickle" for task in tasks]
         missing = {path: task for path, task in zip(files, tasks, strict=True) if not path.is_file()}
@@ -138,7 +141,7 @@ class Frame:
         return self.out / name
 
     def table(self, name: str, rows: pd.DataFrame | Iterable[dict[str, Any]], form: str = "%.6g") -> Path:
-        """Write rows as a CSV file in `out`; return its path.
+        """Writes rows as a CSV file in `out`; returns its path.
 
         Args:
             name: of the file. rows: of the table. form: of its numbers, in printf's style.
@@ -151,12 +154,14 @@ class Frame:
         self, panels: Mapping[str, pd.DataFrame], columns: Sequence[str], measures: Sequence[str],
         name: str = "table.csv",
     ) -> Path:  # fmt: skip
-        """Write the points of all panels as one CSV file in `out`; return its path.
+        """Writes the points of all panels as one CSV file in the output folder, a row for each point; returns the
+        file's path. The columns are the panel's name, `columns`, the number of replicates, and then for each measure m
+        three: m (the mean), m_low and m_high (the ends of its 95% interval).
 
         Args:
-            panels: the points of each panel. columns: to be copied; the panel's name comes first, and the number of
-                replicates last.
-            measures: columns of means, each written with the ends of its 95% interval. name: of the file.
+            panels: for each panel's name a table with a row for each point and these columns; a column that it lacks is
+            empty.
+            columns: names of columns to be copied. measures: names of columns of means. name: of the file.
         """
         wanted = [*columns, "replicates", *(measure + end for measure in measures for end in ("", LOW, HIGH))]
         parts = [table.reindex(columns=wanted).assign(panel=panel) for panel, table in panels.items()]
@@ -166,19 +171,32 @@ class Frame:
         self, draw: Callable[Concatenate[Content, Path, More], None], content: Content, name: str,
         *args: More.args, **options: More.kwargs,
     ) -> Path:  # fmt: skip
-        """Draw a figure in `out` by a function of what it shows, its path and more arguments; return its path."""
+        """Draws a figure in the output folder by calling draw(content, path, *args, **options); returns the figure's
+        path.
+
+        Args:
+            draw: function that draws. content: what it shows, such as a list of panels; any type that `draw` takes.
+            name: of the figure's file. args, options: further arguments of `draw`.
+        """
         path = self.path(name)
         draw(content, path, *args, **options)
         return path
 
     def rows(self, rows: pd.DataFrame, /, **manifest: object) -> None:
-        """Write the rows of a study that runs tasks instead of a sweep, and a manifest that says how they were made."""
+        """Writes the rows of a study that runs tasks instead of a sweep as rows.parquet in the output folder, and
+        manifest.json, which says how they were made.
+
+        Args:
+            rows: of the table. manifest: keys and values of the manifest, such as the name, the seed and settings; of
+            any type that JSON can hold.
+        """
         rows.to_parquet(self.path(TABLE), index=False)
         self.path(MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
 def comparison_base(study: str, panel: str, changes: Mapping[str, Any]) -> Scenario:
-    """The scenario of scenarios/comparison.toml with the changes of a panel, named by study and panel.
+    """The scenario of scenarios/comparison.toml with the changes of a panel; its name consists of those of the study
+    and the panel.
 
     changes: tables and values by key.
     """
@@ -192,18 +210,20 @@ def with_ends(name: str, mean: Mean) -> dict[str, float]:
 
 
 def joint_confidence(intervals: int) -> float:
-    """The confidence of each of several intervals that hold together with 95%, by Bonferroni's correction."""
+    """The confidence of each of several intervals so that together they hold with 95%, by Bonferroni's correction."""
     return 1.0 - (1.0 - 0.95) / intervals
 
 
 def means(
     rows: pd.DataFrame, keys: Sequence[str], values: str | Sequence[str], worst: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """One row for each point: replicates, means of columns with their 95% t-intervals, and the largest of others.
+    """One row for each point: the number of replicates (column replicates), for each column c of values its mean over
+    replicates as c with the ends of its 95% t-interval as c_low and c_high, and the largest values of other columns.
 
     Args:
-        rows: one for each point and replicate. keys: columns that name a point, at least two.
-        values: the columns, or the only column, of means. worst: columns of which the largest value counts.
+        rows: one for each point and replicate. keys: columns that name a point, at least two. values: names of the
+        columns of which means are taken, or the only name. worst: columns of which the largest value over the
+        replicates is kept.
     """
     lines, columns = [], [values] if isinstance(values, str) else values
     for point, part in rows.groupby(list(keys), dropna=False, sort=False):
@@ -220,11 +240,12 @@ def fewest(tables: Mapping[str, pd.DataFrame], column: str = "replicates") -> in
 
 
 def command(name: str, study: Callable[..., list[Path]]) -> None:
-    """Run a study from the command line, and print the files that it writes; an expected error is printed in one line.
+    """Runs a study from the command line, and prints the files that it writes; an expected error is printed in one
+    line.
 
     Args:
-        name: of the study. study: its function of a frame. If the function has a parameter `replicates`, the command
-            line has the option --replicates.
+        name: of the study. study: its function, which takes a frame. If the function has a parameter `replicates`, the
+        command line has the option --replicates.
     """
     parser = argparse.ArgumentParser(
         description=f"Runs the published study {name}, or what is missing of it.", allow_abbrev=False
@@ -263,7 +284,14 @@ def _thin(axis: Axis) -> Axis:
 
 
 def curves(table: pd.DataFrame, x: str, y: str, group: str, dashed: Sequence[str] = ()) -> list[Curve]:
-    """A curve for each value of the column `group`, in the order of the table; curves named in `dashed` are dashed."""
+    """Curves for a figure, one for each value of a column of groups, in the order of the table. A curve has its points
+    in ascending order of x, and as its band the ends of the 95% intervals, if the table has them in columns named y
+    with _low and _high added.
+
+    Args:
+        table: a row for each point. x, y, group: names of the columns of coordinates and of groups; the group is the
+        curve's label. dashed: labels of the curves that are dashed.
+    """
     return [
         Curve.of(label, part, x, y, label in dashed) for label, part in table.groupby(group, sort=False, observed=True)
     ]

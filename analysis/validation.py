@@ -23,9 +23,10 @@ from p2p_sim.population import Population
 from p2p_sim.scenario import Scenario
 
 BLOCK = 500
-"""Releases of one task."""
+"""Number of releases in one task."""
 SIZES = np.tile([10, 30, 50], 8)
-"""Users of each cluster; below, the index of each cluster's first user, and the number of all users."""
+"""Number of users of each cluster. Below, `OFFSETS` has the index of each cluster's first user, and the number of all
+users at the end."""
 OFFSETS = np.concatenate([[0], np.cumsum(SIZES)])
 EXCHANGE = {"kind": "label_exchange", "flip_prob": 0.2, "sampling_rate": 0.8}
 MESSAGES = {"kind": "label_exchange", "sampling_rate": 0.8}
@@ -48,13 +49,13 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "signed ClusterRR": {**CLUSTER_RR, "resampling_prob": 0.5, "bias_correction": 0.3},
     "ClusterRR, all drawn anew": {**CLUSTER_RR, "resampling_prob": 1.0},
 }
-"""The mechanisms by name, and their tables in a scenario."""
+"""The mechanisms: their names, with their tables in a scenario."""
 OWN = ("randomised response", "signed", "vectors", "ALIBI", "one prior", "signed ClusterRR")
 """Mechanisms that release each user's own label with noise of a known law."""
 BOUNDS = ("two stages", "ClusterRR")
 """Mechanisms for whose labels there are only bounds of unbiased scores (`Evidence.upper`)."""
 CLUSTERS = tuple(name for name in MECHANISMS if name not in (*OWN, *BOUNDS))
-"""Mechanisms whose labels are those of random users of a cluster, so that they show its shares of labels."""
+"""Mechanisms whose labels are those of random users of a cluster, so that they show the cluster's shares of labels."""
 DRIFTING = "ClusterRR, all drawn anew"
 """A mechanism of `CLUSTERS` in which the labels of a cluster share an error."""
 UNBIASED = (
@@ -76,7 +77,7 @@ class Judged:
 
     @property
     def accuracy(self) -> float:
-        """The share of users of whom the predictor is right."""
+        """The share of users for whom the predictor is right."""
         return float((self.people.labels == self.predicted).mean())
 
 
@@ -86,7 +87,7 @@ def judged(kind: str, classes: int = 3) -> Judged:
 
     kind: of predictor. "constant": one prediction in each cluster. "best" and "worst": two predictions in each cluster,
     assigned to users so that the accuracy is the largest, or the smallest, that the shares allow. "mixed": two
-    predictions, assigned at random. classes: their number.
+    predictions, assigned at random. classes: number of classes.
     """
     rng = np.random.default_rng(7)
     labels, predicted = [], []
@@ -107,9 +108,10 @@ def judged(kind: str, classes: int = 3) -> Judged:
 
 
 def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> NDArray[np.int64]:
-    """The guesses of a cluster, assigned to its users so that most of them are right, or fewest.
+    """The guesses of a cluster, assigned to its users so that the number of right guesses is the largest, or the
+    smallest.
 
-    truth: the users' labels. guess: as many guesses. right: whether most are right.
+    truth: the users' labels. guess: equally many guesses. right: whether the number is to be the largest.
     """
     from scipy.optimize import linear_sum_assignment
 
@@ -117,7 +119,11 @@ def placed(truth: NDArray[np.int64], guess: NDArray[np.int64], right: bool) -> N
 
 
 def mechanism_of(name: str, classes: int = 3) -> Deployment:
-    """The mechanism of this name, one of `MECHANISMS`, deployed on the study's clusters."""
+    """A mechanism with the study's setting for it, deployed on the study's 24 clusters of 10, 30 or 50 users.
+
+    name: of the mechanism as in the study's table, such as "randomised response", "exchange", "signed exchange" or
+    "ClusterRR". classes: number of classes of labels.
+    """
     tree = {
         "name": "x",
         "engine": "vectorised",
@@ -129,9 +135,9 @@ def mechanism_of(name: str, classes: int = 3) -> Deployment:
 
 
 def estimates(mechanism: Deployment, users: Judged, runs: Iterable[int], seed: int = 0) -> list[AccuracyEstimate]:
-    """For each run the estimate of the accuracy from a release of the mechanism.
+    """For each run, the estimate of the accuracy from a release of the mechanism.
 
-    runs: numbers that give each run its own random draws, together with the seed.
+    runs: numbers that, together with the seed, give each run its own random draws.
     """
     intervals = []
     for run in runs:
@@ -166,7 +172,14 @@ def main(frame: Frame, replicates: int = 10_000) -> list[Path]:
 
 
 def _block(name: str, kind: str, runs: tuple[int, int]) -> list[AccuracyEstimate]:
-    """The estimates of one task: the runs from the first number up to, not including, the second."""
+    """Estimates of the accuracy of a predictor with intervals, one for each release of a mechanism, in a block of
+    releases.
+
+    Args:
+        name: of the mechanism, such as "exchange". kind: of the predictor: "constant" (one prediction in each cluster),
+        "mixed" (two, assigned at random), "best" or "worst" (two, assigned as right or as wrong as possible). runs: the
+        first number of a release, and the number after the last.
+    """
     return estimates(mechanism_of(name), judged(kind), range(*runs), seed=1)
 
 

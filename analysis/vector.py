@@ -25,7 +25,7 @@ from p2p_sim.replicate import Replicate, exchange
 
 NAME = "vector"
 SPREADS = {"narrow": "σ = 0.05", "scaled": "σ = 2/K"}
-"""Sweeps of the synthetic study, and the spread of the Gaussian law of each class."""
+"""Sweeps of the synthetic study, each with the spread of the Gaussian law of each class."""
 NEIGHBOURS, CLASSES = "learner.neighbours", "population.num_classes"
 IMAGES = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST", "cifar-10": "CIFAR-10"}
 VECTOR, RESPONSE, TWO_STAGES, ALIBI = "vector approximation", "randomised response", "LP-2ST", "ALIBI"
@@ -42,15 +42,20 @@ PRINTED = {
     ("cifar-10", TWO_STAGES): {1.0: 0.637, 2.0: 0.861, 3.0: 0.922, 4.0: 0.934},
     ("cifar-10", ALIBI): {1.0: 0.710, 2.0: 0.842},
 }
-"""Accuracies that the paper's Tables 1 and 2 print, by data set, mechanism and ε; on CIFAR-10 without pre-training."""
+"""Accuracies that the paper's Tables 1 and 2 print, by data set, mechanism and ε; those on CIFAR-10 are without
+pre-training."""
 REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
 """What a test changes: fewer users, and two replicates."""
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the experiments on synthetic data, and those on images if PyTorch and the data are at hand.
+    """Runs the experiments of the vector approximation paper (in which a user releases her label as K noisy bits) on
+    synthetic data: accuracy against the number K of classes, and the excess risk beside Theorem 2's upper bound of it.
+    If PyTorch and the data are at hand, it also runs those on images. Writes figures and tables, and returns their
+    files.
 
-    Writes figures and tables, returns the files.
+    Args:
+        frame: where the study runs and writes.
     """
     tables = {name: frame.swept(f"{NAME}/{name}.toml", REDUCED).points for name in SPREADS}
     bounds = {name: _bounds(name, table, frame) for name, table in tables.items()}
@@ -72,9 +77,9 @@ def main(frame: Frame) -> list[Path]:
 
 
 class Means(NamedTuple):
-    """Means over held-out users of vector approximation: how far learned bits are wrong, and what follows from it.
+    """Means over held-out users of vector approximation: the error of learned bits, and the excess risk with its bound.
 
-    error: the largest error of a learned bit. excess: the excess risk. bound: Theorem 2's bound of it.
+    error: the largest error of a learned bit. excess: the excess risk. bound: Theorem 2's bound of the excess risk.
     """
 
     error: float
@@ -83,11 +88,18 @@ class Means(NamedTuple):
 
 
 def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
-    """Draws accuracy against K, with a panel for each spread, number k of neighbours, and ε."""
+    """Draws accuracy against the number K of classes, with a curve for each mechanism, for no privacy and for Bayes'
+    rule; returns the figure's file. There is a panel for each width σ of the classes' Gaussian laws, each number k of
+    neighbours by whose votes the learner predicts, and each ε.
+
+    Args:
+        tables: for "narrow" (σ = 0.05) and "scaled" (σ = 2/K) a row for each point, with the mean accuracies, with and
+        without privacy, and bayes_accuracy. frame: writes the figure.
+    """
     panels = []
     for name, table in tables.items():
         for (neighbours, epsilon), part in table.groupby([NEIGHBOURS, EPSILON]):
-            # curves that depend on no mechanism are drawn once, from the rows of one mechanism
+            # curves that do not depend on the mechanism are drawn once, from the rows of one mechanism
             once = part[part["mechanism"] == VECTOR].sort_values(CLASSES)
             lines = [
                 *curves(part, CLASSES, "accuracy", "mechanism"),
@@ -107,10 +119,10 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
-    """A row for each point of a sweep with vector approximation, in which a user's label becomes K noisy bits: the
-    error of learned bits (the largest error of an estimated probability that a noisy bit is 1), the excess risk, and
-    the bound of it by the vector approximation paper's Theorem 2. They are means over held-out users and replicates,
-    with intervals.
+    """The error of learned bits, the excess risk, and the bound of this risk by the vector approximation paper's
+    Theorem 2: a row for each point of a sweep with vector approximation, in which a user's label becomes K noisy bits.
+    The error is the largest error of an estimated probability that a noisy bit is 1. All three are means over held-out
+    users and replicates, with intervals.
 
     Args:
         name: of the sweep, "narrow" or "scaled", which sets the spread of the law of each class. table: its points.
@@ -131,18 +143,20 @@ def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
 
 
 def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> Means:
-    """Three means over the feature points of held-out users, in one replicate of vector approximation
-    (scenarios/vectors.toml): the largest error of a learned bit, that is of an estimated probability that a noisy bit
-    of the label is 1; the excess risk; and Theorem 2's bound of it. True probabilities come from the known law p(y|x).
+    """Three means over the feature points of held-out users, in one replicate of vector approximation, in which a
+    user's label becomes K noisy bits. They are the largest error of an estimated probability that a noisy bit is 1; the
+    excess risk; and an upper bound of the excess risk in terms of this error (the vector approximation paper's Theorem
+    2). True probabilities come from the known law p(y|x).
 
     Args:
-        reduced: settings that make the scenario small. task: further settings, and the replicate.
+        reduced: settings that make the scenario small, such as "population.users=2000"; empty for the full size. task:
+        ε, the number of neighbours and of classes by their keys in the scenario, and the replicate.
     """
     changes, replicate = task
     scenario = load_scenario(ROOT / "scenarios" / "vectors.toml", reduced).replace(**changes)
     run = exchange(Replicate(scenario, replicate))
     population, release = run.population, run.outcome.labels
-    # the scenario has points on a circle, of which some are held out, and nearest neighbours as its learner
+    # the scenario has points on a circle, some of them held out, and nearest neighbours as its learner
     circle, learner = cast(CircleConfig, scenario.population), cast(KnnConfig, scenario.learner)
     points = cast(Examples, population.holdout).features.astype(np.float64)
     received = Received(population.features, release, population.num_classes, population.cluster_offsets)
@@ -153,9 +167,13 @@ def _measured(reduced: tuple[str, ...], task: tuple[dict[str, float], int]) -> M
 
 
 def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
-    """Draws the excess risk and, dashed, its bound for each ε, with a panel for each spread and number k of neighbours.
+    """Draws the excess risk of vector approximation and, dashed, Theorem 2's upper bound of it against the number K of
+    classes, with curves for each ε; returns the figure's file. There is a panel for each width of the classes' laws and
+    each number k of neighbours by whose labels the learner predicts.
 
-    bounds: rows by `_bounds`, for each sweep.
+    Args:
+        bounds: for "narrow" and "scaled" widths a row for each point, with ε, k and K, and the columns excess and bound
+        with the ends of their intervals. frame: writes the figure.
     """
     panels = []
     for name, table in bounds.items():
@@ -174,7 +192,10 @@ def _draw_bounds(bounds: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _images(frame: Frame) -> dict[str, pd.DataFrame]:
-    """The points of the sweeps on images that can be run: none without PyTorch, CIFAR-10 only with a GPU."""
+    """The points of the sweeps on images that can be run: a table for each data set ("mnist", "fashion-mnist",
+    "cifar-10"), with a row for each mechanism and ε and the mean accuracy. There is none without PyTorch, and CIFAR-10
+    only with a GPU.
+    """
     if importlib.util.find_spec("torch") is None:
         return {}
     import torch
@@ -185,7 +206,13 @@ def _images(frame: Frame) -> dict[str, pd.DataFrame]:
 
 
 def _write_images(tables: dict[str, pd.DataFrame], frame: Frame) -> list[Path]:
-    """Writes measured and printed accuracies on images as a table and a figure. tables: points by data set."""
+    """Writes the accuracies measured on images, with those that the vector approximation paper's Tables 1 and 2 print,
+    as a table and a figure against ε; returns both files.
+
+    Args:
+        tables: for each data set the points, a row for each mechanism and ε. They get the printed accuracy as the
+        column paper_accuracy. frame: writes the files, in its folder images.
+    """
     frame, panels = replace(frame, out=frame.out / "images"), []
     for name, table in tables.items():
         printed = [PRINTED.get((name, m), {}).get(e) for m, e in zip(table["mechanism"], table[EPSILON], strict=True)]

@@ -16,7 +16,14 @@ REDUCED = (
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the sweeps behind the tables of docs/label-mechanisms.md; returns the file of the table of points."""
+    """Runs the three sweeps behind the tables of docs/label-mechanisms.md: labels released as noisy bits, as noisy
+    classes or with other noise at ε = 1 for several numbers of classes; such messages with and without the label
+    exchange at several ε; and exchanged ones in clusters made by k-means. Returns the file of a table with a row for
+    each point: ε and accuracy with its interval.
+
+    Args:
+        frame: where the study runs and writes.
+    """
     tables = {Path(file).stem: frame.swept(file, REDUCED).points for file in SWEEPS}
     columns = ("mechanism", EPSILON, "population.num_classes", "epsilon_upper", "epsilon_local")
     return [frame.points(tables, columns, ("accuracy", "nonprivate_accuracy", "heterogeneity"))]

@@ -132,7 +132,10 @@ class Scenario(Extended, metaclass=OneLine):
         return self
 
     def _check_private_rows(self) -> None:
-        """Raise ValueError if the clustering or the population looks at all rows, as a whole row is private."""
+        """Raise ValueError if the clustering or the population computes something from the features of all rows. This
+        is called for mechanisms that protect a whole row, its features too; such a computation would use private
+        features, and no ε would count it.
+        """
         whole = f"a whole row is private with mechanism.kind = {self.mechanism.kind!r}"
         if not self.clusters.blind:
             raise ValueError(
@@ -205,10 +208,11 @@ class Scenario(Extended, metaclass=OneLine):
 
     @classmethod
     def from_tree(cls, tree: Mapping[str, Any], folder: Path = Path()) -> Self:
-        """The scenario of a nested mapping, as read from TOML; a value may also be a configuration, such as a `table`.
+        """The scenario of a nested mapping of keys to values, as read from a TOML file. In place of a mapping, a value
+        may be a configuration object, such as the population that `p2p_sim.table` makes of a data frame.
 
         Args:
-            folder: where files that the scenario names are first looked for.
+            tree: the mapping. folder: where files that the scenario names are first looked for.
 
         Raises:
             InputError: the mapping has faults; the message names the first one.
@@ -226,7 +230,9 @@ class Scenario(Extended, metaclass=OneLine):
         return scenario
 
     def situation(self, num_classes: int) -> Situation:
-        """What decides whether a privacy bound holds: faults, adversaries, and whether private data set a parameter.
+        """The facts of the scenario that decide whether a privacy bound holds: the number of classes, the settings by
+        which the network has faults, those by which users break the protocol or tell others what they know, and whether
+        the mechanism asks for a parameter that is computed from true labels.
 
         Args:
             num_classes: K, the number of classes of the population.
@@ -280,7 +286,9 @@ class Scenario(Extended, metaclass=OneLine):
         )
 
     def content_hash(self, checksums: Iterable[str] = ()) -> str:
-        """SHA-256 of all that decides the results: `canonical`, data files, `MODEL_VERSION`; key order has no effect.
+        """SHA-256 of all that decides the results: the scenario's settings except name, number of replicates and paths
+        of files; the code of the plug-ins that it uses; the contents of its data files; and the version of the
+        simulation. The order of keys has no effect.
 
         Args:
             checksums: of the data files that the scenario reads.
@@ -297,7 +305,7 @@ def load_scenario(path: str | Path, overrides: Iterable[str] = ()) -> Scenario:
         overrides: changes "dotted.key=value", with the value in TOML syntax.
 
     Raises:
-        InputError: the line names the file or key, the value and what is allowed.
+        InputError: one line that names the file or key, the value and what is allowed.
     """
     path = find_scenario(path_of("path", path))
     if isinstance(overrides, str) or not isinstance(overrides, Iterable):

@@ -103,9 +103,9 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
     """Two upper bounds of the advantage of one run in the comparison of mechanisms. The advantage is the probability
     that somebody who sees the release guesses a label right, minus that without the release, if all classes are equally
-    likely before. The second bound is the advantage that any mechanism with the stated (ε, δ) at the learner can give.
-    The first is the smaller one of the second and of the bound from the mechanism's own output distribution, in the
-    worse of the smallest and the largest cluster.
+    likely before. The second bound holds for every mechanism with the stated (ε, δ) at the learner. The first is the
+    smaller one of the second and of the bound from the mechanism's own output distribution, in the worse of the
+    smallest and the largest cluster.
 
     Args:
         task: the run's row as a dict, and the number of classes. The row has the mechanism and its kind, its parameters

@@ -2,7 +2,7 @@
 
 It takes 3 CPU minutes. Runs with up to 10⁶ users are measured, and fits extrapolate them. The exact laws, which need no
 fit, are computed for the same numbers of users. If the output folder has the counts of `analysis.internet_scale.beyond`
-among 10⁸ users, they are compared with both.
+among 10⁸ users, these counts are compared with the fits and with the exact laws.
 """
 
 import math
@@ -45,7 +45,7 @@ NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000),
 STUDIES = 2000
 """The number of studies that are drawn from the exact law, to count how often a fit's interval holds the truth."""
 BIG_HEADER = 4096
-"""Bytes of a submission beside its label, if every submission opens a connection of its own: an assumption."""
+"""Bytes of a submission besides its label, if every submission opens a connection of its own; this is an assumption."""
 DECADES = tuple(10**power for power in range(3, 10))
 LEVELS = (0.025, 0.975)
 BEYOND = "10⁸ users run"
@@ -60,13 +60,13 @@ def main(
     10⁹ users, and compares them with exact laws; returns the files written.
 
     Args:
-        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: how
-        many at each n. studies: how many studies are drawn from the exact law; in each the fit is made again, and
-        it is counted how often its 95% interval contains the last arrival that is drawn for a larger n.
+        frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: how many
+        at each n. studies: how many studies are drawn from the exact law. In each the fit is made again; then it is
+        counted how often its 95% interval contains a last arrival drawn for a larger n.
     """
     run((next(iter(NETWORKS)), CLUSTER, 0))  # so that no measured time has the costs of imports and caches
     tasks = [
-        # each n has replicate numbers of its own; else its first shards would be those of a smaller n
+        # each n has its own replicate numbers; otherwise its first shards would be those of a smaller n
         (network, users, 1000 * (index + 1) + replicate)
         for network in NETWORKS
         for index, users in enumerate(sizes)
@@ -118,7 +118,7 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
     for size in (*(s for s in sizes if s not in DECADES), *DECADES):
         yield from _exact(network, laws, size)
     yield from _totals(network, laws)
-    # fits to all sizes but the largest, which then tests them, and fits to all sizes
+    # some fits use all sizes except the largest, which then tests them; other fits use all sizes
     for past in (sizes[:-1], sizes):
         every = (*sizes, *(size for size in DECADES if size > sizes[-1]))
         yield from _fits(network, rows[rows["users"].isin(past)], every, laws.late.arrival, studies)
@@ -133,12 +133,13 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
 
 
 def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
-    """Yields means over the replicates of each number n of users with intervals, and the share of replicates whose last
-    submission arrived within the interval that holds 95% of last arrivals by the exact laws.
+    """Yields means over the replicates of each number n of users, with intervals. Yields also the share of replicates
+    in which the last submission arrived within the interval that holds 95% of last arrivals according to the exact
+    laws.
 
     Args:
-        network: its name. rows: its replicates. laws: the exact law of one user with times rounded down (which
-        gives the interval's lower end) and with times rounded up (its upper end).
+        network: its name. rows: its replicates. laws: the exact law of one user with times rounded down (which gives
+        the interval's lower end) and with times rounded up (its upper end).
     """
     figure = partial(GrowthFigure, "network", network)
     for size in sorted(rows["users"].unique().tolist()):
@@ -154,9 +155,14 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 
 
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
-    """Yield figures of n = `users` users, bracketed by the exact laws of times rounded down and of times rounded up.
+    """Yields exact figures for n users: bytes sent by a user and received by the learner for each user, the share of
+    submissions that arrive, quantiles and the last of their arrival times, and when the last one leaves the learner's
+    link at three rates. Each figure is the middle of a bracket. For the two last times, low and high are the ends of an
+    interval that holds 95% of replicates.
 
-    Intervals of the last arrival and of the last departure from the learner's link hold 95% of replicates.
+    Args:
+        network: its name. laws: the exact law of one user (bytes sent, time of arrival), once with times rounded down
+        and once with times rounded up, which together enclose the truth. users: n.
     """
     early, late = laws.early.arrival, laws.late.arrival
     (low, high), figure = LEVELS, partial(GrowthFigure, "network", network)
@@ -179,9 +185,10 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
 
 
 def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
-    """Yields what 10⁹ users together send and the learner receives (gigabytes), how many submissions never arrive or
-    arrive later than 99.9% of those that do, and the time in seconds until the learner's link has passed them all on if
-    each carries 4,096 bytes besides its label. The law of one user with times rounded up is used.
+    """Yields the gigabytes that 10⁹ users together send and that the learner receives, and how many submissions never
+    arrive or arrive later than 99.9% of those that do. Yields also the time in seconds until the learner's link has
+    passed all submissions on, if each carries 4,096 bytes besides its label. The law of one user with times rounded up
+    is used.
 
     Args:
         network: its name. laws: the exact law of one user, with times rounded down and up.
@@ -202,10 +209,11 @@ def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
 def _fits(
     network: str, past: pd.DataFrame, sizes: Sequence[int], arrival: GridLaw, studies: int
 ) -> Iterator[GrowthFigure]:
-    """Yield predictions for each n by fits to smaller runs, and how often a fit's interval holds the last arrival.
+    """Yields predictions for each n by fits to smaller runs, and how often a fit's interval holds the last arrival.
 
-    past: rows of the runs to which fits are made. sizes: values of n. arrival: the exact law of a submission's arrival.
-    studies: how many are drawn from this law.
+    Args:
+        network: its name. past: rows of the runs to which fits are made. sizes: values of n. arrival: the exact law of
+        a submission's arrival. studies: how many are drawn from this law.
     """
     largest = int(past["users"].max())
     for size in sizes:
@@ -227,7 +235,9 @@ def _fits(
 
 
 def _fit(largest: int) -> str:
-    """The name of a fit in the table: by its largest number of users."""
+    """The name by which a table calls a prediction that is fitted to the runs with at most `largest` users, such as
+    "fit up to 1,000,000".
+    """
     return f"fit up to {largest:,}"
 
 
@@ -236,6 +246,11 @@ def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
 
     Averages and quantiles are taken as constant, with a variance that falls as 1/n. The logarithm of the last arrival
     is taken as linear in the median of the largest of n normal numbers, as if arrival times were log-normal.
+
+    Args:
+        past: a row for each run, with its number of users in the column `users` and a column of the quantity. quantity:
+        name of the column: "last_s" for the last arrival in seconds, else an average or a quantile, such as
+        "bytes_per_user". users: of the further run.
     """
     n, values = past["users"].to_numpy(dtype=np.float64), past[quantity].to_numpy(dtype=np.float64)
     if quantity != "last_s":
@@ -244,7 +259,9 @@ def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
 
 
 def _last(n: Floats, values: Floats, users: int) -> Estimate:
-    """The predicted last arrival among `users` users, with its 95% interval, by those (`values`) of runs of n users."""
+    """The predicted last arrival among `users` users, with its 95% interval, from the last arrivals `values` in runs of
+    n users.
+    """
     terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
     log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
     return Estimate(*(math.exp(end) for end in (log.value, log.low, log.high)))
@@ -254,7 +271,13 @@ def _last(n: Floats, values: Floats, users: int) -> Estimate:
 
 
 def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
-    """Yield the processor's time by n, its extrapolation by a constant time per user, and memory at the largest n."""
+    """Yields what the simulation costs on each network, one figure each: the processor's seconds for each number of
+    users, their prediction for more users from a constant time per user, and the memory that the largest run needs if
+    it goes shard by shard (a part of the clusters at a time) or in one piece.
+
+    Args:
+        rows: one for each run, with the columns network, users and cpu_s.
+    """
     sizes = sorted(rows["users"].unique().tolist())
     for network, part in rows.groupby("network", sort=False):
         figure = partial(GrowthFigure, "cost", str(network))
@@ -290,7 +313,7 @@ TITLES = {"plain": "all at once, nothing lost", "retries": "1% loss, up to three
 
 
 def plot_network(table: pd.DataFrame, path: Path, rows: pd.DataFrame) -> None:
-    """Draw the last arrival by n for each network, and the bytes sent; bands hold 95% of replicates.
+    """Draws the last arrival against n for each network, and the bytes sent; bands hold 95% of replicates.
 
     Args:
         table: all figures of the study. path: the file of the picture. rows: a row for each replicate of the study.
@@ -343,7 +366,7 @@ def _log(axes: Axes, y_label: str, title: str, low: float, high: float) -> None:
 
 
 def plot_clusters(table: pd.DataFrame, path: Path) -> None:
-    """Draw ε at δ = 1e-12 by the size of a cluster, for the learner alone and with coalitions of users."""
+    """Draws ε at δ = 1e-12 against the size of a cluster, for the learner alone and with coalitions of users."""
     lines = []
     for part, quantity, label in (
         ("learner", "epsilon", "learner alone, {}"),

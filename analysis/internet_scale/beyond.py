@@ -1,7 +1,7 @@
 """The event engine among 10⁸ users, to test predictions: `python -m analysis.internet_scale.beyond`, 3 CPU minutes.
 
-The run has a hundred times the users of the largest run that `analysis.internet_scale` fits. It goes shard by shard and
-keeps nothing but counts.
+The run has a hundred times as many users as the largest run to which `analysis.internet_scale` makes fits. It goes
+shard by shard (a part of the clusters at a time) and keeps only counts.
 """
 
 import time
@@ -20,17 +20,17 @@ NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 PARTS = 25
 """The number of tasks into which the shards are split; the result of each is kept on disk.
 
-`arrivals` frees memory after every 16th shard. As this number is odd, every task has such shards.
-"""
+`arrivals` frees memory after every 16th shard. As the number of tasks is odd, every task has such shards."""
 BIN_S, BINS = 1e-3, 100_000
-"""Width in seconds and number of the bins in which arrivals are counted; the last bin also has all later ones."""
+"""Width in seconds of the bins in which arrivals are counted, and their number; the last bin also counts all later
+arrivals."""
 
 
 class SomeShards(NamedTuple):
     """The results of some shards.
 
-    traffic: counts of messages. last_s: the last arrival, seconds. bins: (BINS,) arrivals in each bin of time.
-    shards: their number. cpu_s: processor's time, seconds. peak_mib: the most memory that the process has held, MiB.
+    traffic: counts of messages. last_s: the last arrival, seconds. bins: (BINS,) arrivals in each bin of time. shards:
+    their number. cpu_s: processor's time, seconds. peak_mib: the most memory that the process has held, MiB.
     """
 
     traffic: Traffic
@@ -42,7 +42,13 @@ class SomeShards(NamedTuple):
 
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
-    """Run both networks among `users` users, a multiple of 1,000; write beyond.csv, and costs to beyond-timings.csv."""
+    """Runs the exchange, message by message, on both simulated networks (without losses, and with losses and repeated
+    requests). Writes beyond.csv with bytes, arrivals and quantiles of arrival times, and beyond-timings.csv with
+    processor's time and memory; returns both files.
+
+    Args:
+        frame: where the study runs and writes. users: their number, a multiple of 1,000.
+    """
     rows, timings = [], []
     for network in NETWORKS:
         parts = frame.each(_share, product([network], [users], range(PARTS)))
@@ -73,7 +79,14 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 
 def _share(task: tuple[str, int, int]) -> SomeShards:
-    """Run every 25th shard; task: the network, the number of users, and the number of the first shard, 0 to 24."""
+    """Runs every 25th shard (a part of the clusters) on a network. Returns the counts of its messages, the last
+    arrival, the number of arrivals in each millisecond, the number of shards, and the processor's time and memory they
+    took.
+
+    Args:
+        task: the name of the network ("plain" or "retries"), the number of users, and the number of the first shard, 0
+        to 24.
+    """
     network, users, first = task
     begin = time.process_time()
     traffic, last, number = Traffic(), 0.0, 0

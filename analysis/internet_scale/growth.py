@@ -1,6 +1,6 @@
 """The exchange over two networks, simulated and by exact laws; and its privacy among 10⁹ users at δ = 1e-12.
 
-The part on privacy computes how large clusters must be, and what coalitions of users learn.
+The part on privacy computes how large clusters must be, and how much coalitions of users learn.
 """
 
 import gc
@@ -36,9 +36,9 @@ NETWORKS = {
     ),
 }  # fmt: skip
 """Networks by name. "plain": all users begin at once, and no message is lost. "retries": users begin within a second,
-1% of messages are lost, and a user makes up to three requests, which expire after 1, 2 and 4 seconds."""
+1% of messages are lost, and a user makes up to three requests. They expire after 1, 2 and 4 seconds."""
 LINK_BPS = (1.0, 10.0, 100.0)
-"""Rates of the learner's link, bits a second for each user: 1, 10 and 100 Gbit/s for 10⁹ users."""
+"""Rates of the learner's link, in bits a second for each user: 1, 10 and 100 Gbit/s for 10⁹ users."""
 SHARES = (0.5, 0.99, 0.999)
 """Quantiles of the arrival time that are reported."""
 COLLECT_EVERY = 16
@@ -50,10 +50,12 @@ REQUEST, LABEL = 64, 65
 def arrivals(
     network: str, users: int, replicate: int, first: int = 0, every: int = 1
 ) -> Iterator[tuple[Traffic, Floats]]:
-    """Run the exchange shard by shard; yield each shard's counts and the arrival times of its submissions, seconds.
+    """Runs the exchange shard by shard (a shard is a part of the clusters); yields for each shard the counts of its
+    messages and the arrival times (m,), in seconds, of the m submissions that arrive.
 
     Args:
-        network: one of `NETWORKS`. users: n, a multiple of the cluster size. replicate: number of the replicate.
+        network: "plain" (all users begin at once, no message is lost) or "retries" (1% of messages are lost, and a user
+        makes up to three requests). users: n, a multiple of the cluster size 1,000. replicate: number of the replicate.
         first, every: only the shards number first, first + every, ... are run.
     """
     streams = Streams(SEED, replicate)
@@ -74,9 +76,10 @@ def arrivals(
 
 
 def run(task: tuple[str, int, int]) -> dict[str, float | str]:
-    """Run one replicate and return its row; the task is the network, the number of users, and the replicate's number.
+    """Runs one replicate and returns its row; `cpu_s` is the processor's time in seconds.
 
-    `cpu_s` is the processor's time, in seconds.
+    Args:
+        task: the network, the number of users, and the replicate's number.
     """
     network, users, replicate = task
     begin = time.process_time()
@@ -86,7 +89,8 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
         parts.append(times)
     spent = time.process_time() - begin
     times = np.concatenate(parts)
-    # a link of r bits a second and user takes 8 LABEL/(r n) seconds a submission; its last departure ends the run
+    # a link with r bits a second for each user takes 8 LABEL/(r n) seconds for each submission; the last departure from
+    # the link ends the run
     return {
         "network": network,
         "users": users,
@@ -102,7 +106,7 @@ def run(task: tuple[str, int, int]) -> dict[str, float | str]:
 
 
 def peak_mib() -> float:
-    """The most memory that this process has held so far, in MiB, its libraries included."""
+    """The largest memory that this process has held so far, including its libraries, in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
@@ -125,15 +129,15 @@ def law(network: str, up: bool, step_s: float = 0.004, cells: int = 20_000) -> U
     """The exact law of one user of a network, with all travel and start times rounded to a grid.
 
     With times rounded up no submission comes earlier: if rounding makes a reply miss its time-out, the user asks again,
-    and the reply to that comes later. So the laws with times rounded up and down enclose the true law.
+    and the reply to the new request comes later. So the laws with times rounded up and down enclose the true law.
 
     Args:
         network: one of `NETWORKS`. up: whether times are rounded up, else down.
-        step_s, cells: seconds between two times of the grid, and their number.
+        step_s, cells: seconds between two times of the grid, and number of times.
     """
     config = NETWORKS[network]
     delivered = 1.0 - config.loss
-    # request and reply, both delivered
+    # leg: the travel time of one message; then request and reply, both delivered
     leg = GridLaw.of(lognorm(LATENCY.sigma, scale=LATENCY.median_s).cdf, step_s, cells, up)
     there_and_back = leg.after(leg).weighted(delivered**2)
     if config.request_timeout_s is None:
@@ -169,8 +173,8 @@ LARGEST = 1_000_000
 class GrowthFigure:
     """A number of the study, with its 95% interval where it has one.
 
-    part, setting, quantity: what it is. at: the number of users, the cluster size or the ε for which it was computed.
-    basis: how it was found. replicates: how many it comes from; 0 if it was computed.
+    part, setting, quantity: what the number is. at: the number of users, the cluster size or the ε for which it was
+    computed. basis: how it was found. replicates: from how many it comes; 0 if it was computed.
     """
 
     part: str
@@ -185,16 +189,21 @@ class GrowthFigure:
 
 
 def figures(delta: float) -> list[GrowthFigure]:
-    """All figures about privacy at a δ: the learner's, those of coalitions, and the sizes that clusters must have."""
+    """All figures about privacy among 10⁹ users of the label exchange at a δ: the learner's ε in clusters of several
+    sizes, the ε of coalitions of users with the learner, and how large clusters must be for ε = 1, 0.5 and 0.1. The
+    flip probability α is 0.1 (also 0.25 for the cluster sizes), the sampling rate θ 1 or 0.1. Each figure has its
+    value, bounds where known, and how it was found.
+    """
     sizes = []
     for (alpha, rate), target in product(NOISES, TARGETS):
         figure = partial(GrowthFigure, "cluster sizes", f"α = {alpha:g}, θ = {rate:g}")
         least = _smallest(alpha, rate, target, delta)
 
         def fewest(mean: int) -> int:
-            """A size that, with probability 99%, every cluster has if each user falls into any cluster alike."""
-            clusters = USERS // mean
-            return fewest_of_any(clusters, USERS, 1.0 / clusters, UNEVEN)
+            """A size such that with probability at least 99% no cluster is smaller, if all users join clusters
+            independently and all clusters are equally likely. mean: the mean number of users in a cluster.
+            """
+            return fewest_of_any(USERS // mean, USERS, 1.0 / (USERS // mean), UNEVEN)
 
         high = 16 * least + 1000  # large enough
         mean = bisect_left(range(high), least, least + 1, high, key=fewest)
@@ -206,7 +215,9 @@ def figures(delta: float) -> list[GrowthFigure]:
 
 
 def _learner(delta: float) -> Iterator[GrowthFigure]:
-    """Yield the learner's ε at a δ, one for each sampling rate in `RATES` and each cluster size in `CLUSTERS`."""
+    """Yields upper and lower bounds of the learner's ε at a δ, one pair for each cluster size from 100 to 1,000,000 and
+    each sampling rate θ = 1 and 0.1, with the flip probability α = 0.1.
+    """
     for rate, size in product(RATES, CLUSTERS):
         bound = LabelExchange(size, FLIP_PROB, rate).epsilon(delta)
         upper, lower = bound.epsilon_upper, bound.epsilon_lower
@@ -216,10 +227,10 @@ def _learner(delta: float) -> Iterator[GrowthFigure]:
 
 
 def _coalitions(delta: float) -> Iterator[GrowthFigure]:
-    """Yield what the learner and users who collude with it learn of a user, at a δ.
+    """Yields what the learner and users who collude with it learn of a user, at a δ.
 
-    There are figures for a user whom no member asked, by the share of users who collude and the cluster size, and the ε
-    of a user whom a member asked.
+    There are figures for a user whom no member of the coalition asked, for each share of colluding users and each
+    cluster size; and the ε of a user whom a member asked.
     """
     single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
     yield GrowthFigure(

@@ -1,7 +1,7 @@
 """A whole replicate with 10⁹ users, its ε and its learner: `python -m analysis.internet_scale.whole_runs`.
 
 No user is kept in memory: each part of the shards gives sums, which are kept on disk when the part is finished. The
-study takes less than 1 GiB for each of the workers; docs/internet-scale.md has its time.
+study takes less than 1 GiB for each worker; docs/internet-scale.md states how long it takes.
 """
 
 import time
@@ -26,7 +26,13 @@ COLUMNS = (
 
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
-    """Run every setting among `users` users, a multiple of 50,000; write whole.csv, and costs to whole-timings.csv."""
+    """Runs the label exchange once with each of three engines and networks: all labels drawn at once, and message by
+    message without and with losses. Writes whole.csv with ε, cluster sizes, errors, and bytes and arrival times where
+    there are messages, and whole-timings.csv with processor's time and memory; returns both files.
+
+    Args:
+        frame: where the study runs and writes. users: their number, a multiple of 50,000.
+    """
     rows, timings = [], []
     for setting in SETTINGS:
         sums, spent, peaks = zip(*frame.each(_part, product([setting], [users], range(PARTS))), strict=True)
@@ -47,7 +53,11 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 
 def scenario(setting: str, users: int) -> Scenario:
-    """The scenario of a setting: labels of the synthetic law in clusters of 50,000, exchanged with α = 0.1, θ = 1."""
+    """The scenario of a setting: labels of the synthetic law in clusters of 50,000, exchanged with α = 0.1 and θ = 1.
+
+    setting: "one draw" (all labels drawn at once, no messages), or the network on which messages travel: "plain" (no
+    losses) or "retries" (losses and repeated requests). users: their number.
+    """
     engine, network = SETTINGS[setting]
     return Scenario.from_tree(
         {
@@ -63,7 +73,8 @@ def scenario(setting: str, users: int) -> Scenario:
 
 
 def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
-    """Run one part of the shards; return its sums (None if it has no shards), processor's time (s) and memory (MiB).
+    """Runs one part of the shards; returns its sums (None if it has no shards), the processor's time (s) and memory
+    (MiB).
 
     task: the setting, the number of users, and the index of the part.
     """

@@ -1,4 +1,4 @@
-"""The study of docs/regression-labels.md: regression labels through randomizers alone and through the exchange.
+"""The study of docs/regression-labels.md: regression labels released by randomizers alone and through the exchange.
 
 Run as `python -m analysis.regression`; about ten CPU minutes. It needs no data files.
 """
@@ -56,7 +56,7 @@ PAIRS = (
     (BINS + PAID, BINS),
     (UNBIASED + PAID, UNBIASED),
 )
-"""Pairs of methods whose differences are stated, first minus second in each replicate."""
+"""Pairs of methods whose differences are reported, the first minus the second in each replicate."""
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,15 @@ class RegressionTask:
 
     @property
     def law(self) -> LabelLaw | None:
-        """The law from which users and labels are drawn; None if they come from the diabetes data set."""
+        """The law from which points, users and labels are drawn, for this task's heterogeneity h (the standard
+        deviation of the mean label within a cluster); None if they come from the diabetes data set.
+        """
         return None if self.panel == ON_DIABETES else LabelLaw(self.heterogeneity)
 
 
 def main(frame: Frame, replicates: int = 20) -> list[Path]:
-    """Compare mechanisms for labels that are numbers; write losses, means, paired differences and the figure.
-
-    Returns the files written.
+    """Compares mechanisms for labels that are numbers; writes losses, means, paired differences and a figure, and
+    returns their files.
     """
     methods, epsilons, spreads, loss_epsilons = METHODS, EPSILONS, SPREADS, LOSSES
     if frame.small:
@@ -89,7 +90,7 @@ def main(frame: Frame, replicates: int = 20) -> list[Path]:
     tasks += [RegressionTask(ON_DIABETES, epsilon, math.nan, replicates, methods) for epsilon in epsilons]
     rows = pd.DataFrame(itertools.chain(*frame.each(point_rows, tasks)))
     rows = rows.iloc[np.argsort(rows["method"] == CONSTANT, kind="stable")]  # the rows of this method come last
-    # ε = 1 on the law is a point of both panels
+    # the point with ε = 1 on the law belongs to both panels
     shared = rows[(rows["panel"] == ON_LAW) & (rows["epsilon"] == 1.0)]
     rows = pd.concat([rows, shared.assign(panel=ON_SPREAD)], ignore_index=True)
     frame.rows(rows, name=NAME, seed=SEED, replicates=replicates)
@@ -134,12 +135,12 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
 
 def floor_of(law: LabelLaw) -> float:
     """Excess risk that remains without noise and with many users in each cluster, if a learner takes the label of a
-    random user of a user's cluster for the user's own. Such labels have the cluster's mean, so that a linear regression
-    learns the means of clusters instead of those of points; returned is the mean squared distance of that regression
-    from the true mean labels.
+    random user of a user's cluster for the user's own. Such labels have the cluster's mean. So a linear regression on
+    them learns the means of clusters instead of the means of points; returned is the mean squared distance of that
+    regression from the true mean labels.
 
     Args:
-        law: of points and label means, with four points in each cluster.
+        law: has the points, cluster by cluster with four points in each, and the mean label at each point.
     """
     points, mean = law.points, law.mean
     of_cluster = np.repeat(mean.reshape(-1, 4).mean(axis=1), 4)
@@ -148,9 +149,13 @@ def floor_of(law: LabelLaw) -> float:
 
 
 def paired(rows: pd.DataFrame) -> list[dict[str, object]]:
-    """The mean difference of each of `PAIRS` at every point, with its 95% interval.
+    """Mean differences between pairs of methods at every point of the study, each with its 95% interval. Differences
+    are taken within replicates. The pairs are, for example, an exchanged randomizer and the same randomizer alone, or
+    the unbiased randomizer and RR-on-Bins; pairs of which a method was not run are left out.
 
-    rows: one for each point, method and replicate.
+    Args:
+        rows: one for each point (columns panel, epsilon and heterogeneity), method and replicate, with its loss as
+        value.
     """
     lines: list[dict[str, object]] = []
     for (panel, epsilon, h), part in rows.groupby(["panel", "epsilon", "heterogeneity"], dropna=False):
@@ -170,13 +175,16 @@ PRIORS: dict[str, Callable[[Floats], Floats]] = {
     "peaked": lambda values: np.exp(-(((values - 0.5) / 0.15) ** 2)),
     "skewed": lambda values: 0.1 ** (2.0 * values),
 }
-"""Laws of a label value, as masses up to a factor."""
+"""Laws of a label's value, as masses up to a factor."""
 
 
 def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
-    """The exact expected squared error of a label value, a row for each randomizer on a grid of [0, 1].
+    """The exact expected squared error of a label's value that is released by a randomizer, with values on a grid of 17
+    numbers in [0, 1]: a row for each of five randomizers (RR-on-Bins, the best unbiased one, two outputs, Laplace
+    noise, k-ary response) and for no release.
 
-    prior: the law of the value, a key of `PRIORS`. epsilon: of each randomizer.
+    Args:
+        prior: the law of the value: "uniform", "peaked" or "skewed". epsilon: ε of each randomizer.
     """
     values = np.linspace(0.0, 1.0, GRID)
     mass = PRIORS[prior](values)
@@ -203,7 +211,7 @@ def _losses(prior: str, epsilon: float) -> list[dict[str, object]]:
 
 
 def _drawn(table: pd.DataFrame, replicates: int, frame: Frame) -> Path:
-    """Draws the means of the study's table against ε or heterogeneity, a panel for each part of the study.
+    """Draws the means of the study's table against ε or heterogeneity, with a panel for each part of the study.
 
     replicates: how many are behind each point.
     """

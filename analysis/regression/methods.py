@@ -1,7 +1,7 @@
 """Regression labels: users who hold them, methods that release them privately, and ridge regression on the release.
 
 A label is the index of a value in a public grid, so that indices go through the exchange as classes do. Users come from
-a law whose heterogeneity is set exactly, or from scikit-learn's diabetes table.
+a law with an exact heterogeneity, or from scikit-learn's diabetes table.
 """
 
 import math
@@ -28,7 +28,7 @@ from p2p_sim.population import Population, merge_small
 from p2p_sim.privacy import Floats, local_flip_prob
 
 SLOPE, GRID = 0.2, 17
-"""Change of the mean label from the middle cluster to the last one; and the number of label values, k."""
+"""Change of the mean label from the middle cluster to the last one, and the number k of label values."""
 DIABETES_RANGE = (0.0, 400.0)
 """Public range of the label of the diabetes table, the progression of the disease after one year."""
 
@@ -37,9 +37,9 @@ DIABETES_RANGE = (0.0, 400.0)
 class RegressionUsers:
     """Users, and the points at which their learner is measured.
 
-    population: the users; their labels are indices of `values`. values: (k,) the public grid of label values.
-    points: (m, d) features at which the learner predicts. target: (m,) the value with which a prediction is compared.
-    residual: if a law is known, mean squared distance of labels from targets, which no prediction avoids.
+    population: the users; their labels are indices of `values`. values: (k,) the public grid of label values. points:
+    (m, d) features at which the learner predicts. target: (m,) the value with which a prediction is compared. residual:
+    if a law is known, the mean squared distance of labels from targets, which no prediction can avoid.
     """
 
     population: Population
@@ -55,7 +55,9 @@ class RegressionUsers:
 
     @property
     def label_variance(self) -> float:
-        """The mean squared distance of users' labels from the mean label of their cluster."""
+        """The mean squared distance of users' labels, as values of the public grid, from the mean label of their
+        cluster.
+        """
         y, cluster = self.values[self.population.labels], self.cluster
         means = np.bincount(cluster, weights=y) / np.bincount(cluster)
         return float(np.mean((y - means[cluster]) ** 2))
@@ -66,11 +68,11 @@ class LabelLaw:
     """A law of labels on a grid of [0, 1] with mean f(t, v) = 1/2 + a t + γ v; only t differs between clusters.
 
     A point has features (t, v), t = u + τ r. Here u in [-1, 1] is the centre of the cluster, and r and v are ±1, with
-    all four pairs equally likely. The label is binomial: k-1 trials with probability f, divided by k-1. Since
-    a τ = γ = h/√2, the variance of f within a cluster is h² exactly, half of it from t and half from v. a is `SLOPE`.
+    all four pairs equally likely. The label is binomial: k-1 trials with probability f, divided by k-1. Since a τ = γ =
+    h/√2, the variance of f within a cluster is h² exactly; one half comes from t, the other from v. a is `SLOPE`.
 
     Args:
-        heterogeneity: h in [0, 0.2]. clusters, size: numbers of clusters and of users in each.
+        heterogeneity: h in [0, 0.2]. clusters, size: number of clusters, and number of users in each.
     """
 
     heterogeneity: float
@@ -79,7 +81,9 @@ class LabelLaw:
 
     @property
     def points(self) -> Floats:
-        """The points (t, v) of the law, (4 · clusters, 2), cluster by cluster."""
+        """The points of the law, (4 · clusters, 2), cluster by cluster, each with two features (t, v). The four points
+        of a cluster with centre u have t = u ± τ and v = ±1, where τ is the heterogeneity h divided by 0.2 √2.
+        """
         along = self.heterogeneity / math.sqrt(2.0) / SLOPE
         middle = np.repeat(np.linspace(-1.0, 1.0, self.clusters), 4)
         r, v = (np.tile(side, self.clusters) for side in ([1.0, 1.0, -1.0, -1.0], [1.0, -1.0, 1.0, -1.0]))
@@ -97,7 +101,12 @@ class LabelLaw:
         return float(np.mean(self.mean * (1.0 - self.mean)) / (GRID - 1))
 
     def draw(self, streams: Streams) -> RegressionUsers:
-        """The users of one replicate."""
+        """The users of one replicate: in each cluster a fixed number, each at one of the cluster's four points at
+        random, with a label (index of a value in the grid) drawn by the law. They come with all points of the law and
+        the true mean labels there, at which a learner is measured.
+
+        streams: random numbers of the replicate.
+        """
         rng, n = streams.generator("population"), self.clusters * self.size
         point = 4 * np.repeat(np.arange(self.clusters), self.size) + rng.integers(0, 4, n)
         labels = rng.binomial(GRID - 1, self.mean[point]).astype(np.uint8)
@@ -111,8 +120,8 @@ class Diabetes:
     """scikit-learn's 442 diabetes patients; their 10 standardised features are public, and k-means makes the clusters.
 
     Args:
-        clusters: how many k-means makes. least: users in a cluster; smaller clusters are merged with others.
-        held_out: share of the rows on which the error is measured.
+        clusters: how many k-means makes. least: fewest users allowed in a cluster; smaller clusters are merged with
+        others. held_out: share of the rows on which the error is measured.
     """
 
     clusters: int = 6
@@ -120,7 +129,9 @@ class Diabetes:
     held_out: float = 0.2
 
     def draw(self, streams: Streams) -> RegressionUsers:
-        """The users of one replicate, and the rows that it holds out, whose labels are not rounded to the grid."""
+        """The users of one replicate, and the rows that it holds out; the labels of these rows are not rounded to the
+        grid.
+        """
         from sklearn.cluster import KMeans
         from sklearn.datasets import load_diabetes
         from sklearn.preprocessing import StandardScaler
@@ -147,15 +158,15 @@ LOCAL = (BINS, DEBIASED, UNBIASED, BINS + PAID, UNBIASED + PAID)
 EXCHANGES = tuple(EXCHANGED + name + end for name in (DEBIASED, UNBIASED) for end in ("", KNOWING))
 METHODS = (*LOCAL, EXCHANGED + BINS, *EXCHANGES)
 PAYING = 10
-"""Where the prior is paid for, the number of users of whom one gives her label for the prior alone."""
+"""Where the prior is paid for, one user in this number gives her label for the prior alone."""
 
 
 @dataclass(frozen=True)
 class Released:
     """The values that a learner gets.
 
-    user, value: (m,) users, and the value that came for each. noise: mean variance of a value given its label.
-    epsilon, epsilon_local: ε of the learner, and ε₀ of a single message.
+    user, value: (m,) for each value that came, the user to whom it counts, and the value. noise: mean variance of a
+    value given its label. epsilon, epsilon_local: ε of the learner, and ε₀ of a single message.
     """
 
     user: NDArray[np.integer]
@@ -166,20 +177,22 @@ class Released:
 
 
 def release(method: str, people: RegressionUsers, epsilon: float, delta: float, streams: Streams) -> Released:
-    """The labels of one replicate, released so that the learner's ε at δ is at most `epsilon`: the users and the
-    numbers that the learner takes for their labels, the mean noise variance of these, the ε of the learner and the ε₀
-    of a message.
+    """The labels of one replicate, released so that the learner's ε at δ is at most `epsilon`. Returned are the users
+    with the numbers that the learner takes for their labels, the mean noise variance of these numbers, the ε of the
+    learner, and the ε₀ (ε of a single message).
 
     Args:
-        method: one of `METHODS`: a randomizer alone, with one user in ten paying for the prior or not, or the label
-        exchange of its messages. people: users with labels on a public grid of values. epsilon, delta: for the
-        learner; a randomizer alone has pure ε. streams: random numbers of the replicate.
+        method: "RR-on-Bins", "RR-on-Bins, debiased" or "unbiased" for a randomizer alone; with the end ", prior paid
+        for" one user in ten gives her label only to estimate the law of labels, to which the randomizer is then fitted.
+        Names with "exchanged " before them pass a randomizer's messages through the label exchange; their end ",
+        cluster means" counts for the learner only. people: users with labels on a public grid of values. epsilon,
+        delta: for the learner; a randomizer alone has pure ε. streams: random numbers of the replicate.
     """
     base = method.removeprefix(EXCHANGED).removesuffix(KNOWING)
     kind = UnbiasedValues if base.startswith(UNBIASED) else RrOnBins
     values = tuple(people.values.tolist())
     if method.startswith(EXCHANGED):
-        # noise at which the exchange has ε in the worst cluster, with the sampling rate θ = 1
+        # the noise with which the exchange has this ε in the worst cluster; the sampling rate θ is 1
         sizes = np.unique(people.population.cluster_sizes)
         noise = _calibrated(kind, values, epsilon, tuple(sizes.tolist()), delta)
         opened = Network.open(NetworkConfig(), people.population, streams)
@@ -207,9 +220,9 @@ def release(method: str, people: RegressionUsers, epsilon: float, delta: float, 
 
 
 def _numbers(noise: ValueMessage, base: str) -> Floats:
-    """The number that a learner takes for each message of a randomizer, one entry for each possible message: its output
-    value, or, for the method "RR-on-Bins, debiased", a number whose mean, given a label, is the prior mean of the bin
-    (interval of labels) in which the label lies.
+    """The number that a learner takes for each message of a randomizer, one entry for each possible message. It is the
+    message's output value, except for the method "RR-on-Bins, debiased". There it is a number whose mean, given a
+    label, is the prior mean of the bin (interval of labels) in which the label lies.
 
     Args:
         noise: the randomizer. base: the method's name without the words for the exchange and for cluster means.
@@ -221,7 +234,7 @@ def _numbers(noise: ValueMessage, base: str) -> Floats:
 def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
     """The variance of a number given the label that it stands for, averaged over labels by the public prior.
 
-    numbers: of each message, as the learner takes them.
+    numbers: for each message, the number that the learner takes for it.
     """
     return float(np.array(noise.common_prior) @ (noise.law @ numbers**2 - (noise.law @ numbers) ** 2))
 
@@ -229,13 +242,22 @@ def _noise_variance(noise: ValueMessage, numbers: Floats) -> float:
 @lru_cache(maxsize=4096)
 def _calibrated(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float,
                 sizes: tuple[int, ...], delta: float) -> ValueMessage:  # fmt: skip
-    """The randomizer with which an exchange at θ = 1 in clusters of these sizes has (ε, δ); cached for replicates."""
+    """The randomizer of a kind with which the learner of a label exchange has ε at δ in clusters of these sizes; every
+    user submits the message that she fetched (sampling rate θ = 1). The result is cached for further replicates.
+
+    Args:
+        kind: class of the randomizer, called with the ε₀ of a message and the grid of values. values: the public grid
+        of label values. epsilon: the learner's ε. sizes: numbers of users of the clusters. delta: δ.
+    """
     return exchanged_at(partial(_randomizer, kind, values), epsilon, np.array(sizes), sampling_rate=1.0, delta=delta)
 
 
 @lru_cache(maxsize=4096)
 def _randomizer(kind: Callable[..., ValueMessage], values: tuple[float, ...], epsilon: float) -> ValueMessage:
-    """The randomizer of a kind at ε for a grid of values; cached, since it takes a linear programme."""
+    """The randomizer of a kind at ε for a grid of values; cached, since making it takes a linear programme.
+
+    kind: class of the randomizer, called with ε and the grid. values: the public grid of label values. epsilon: ε.
+    """
     return kind(epsilon, values)
 
 
@@ -243,7 +265,8 @@ def ridge(features: Floats, values: Floats, noise: float, span: float, spread: F
     """Ridge regression whose penalty depends on public numbers alone; returns the prediction as a function of features.
 
     It is the posterior mean if the coefficients of standardised features are normal and together explain a variance of
-    (span/4)², and values have the variance (span/4)² + noise around the prediction.
+    (span/4)², and values have the variance (span/4)² + noise around the prediction. Here (span/4)² is a public guess of
+    variances that only the private labels would tell.
 
     Args:
         features: (n, d). values: (n,). noise: variance of a value given its label. span: width of the labels' range.
@@ -257,9 +280,9 @@ def ridge(features: Floats, values: Floats, noise: float, span: float, spread: F
 
 
 def learned(method: str, people: RegressionUsers, released: Released) -> Callable[[Floats], Floats]:
-    """The prediction, a function of features, that a learner makes of what a method released.
+    """The prediction, a function of features, that a learner makes from what a method released.
 
-    The learner knows users' features; by a method with cluster means it uses only the mean features of their clusters.
+    The learner knows users' features; for a method with cluster means it uses only the mean features of their clusters.
     """
     features, cluster = people.population.features, people.cluster
     spread = features.std(axis=0)

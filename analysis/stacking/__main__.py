@@ -2,7 +2,7 @@
 
 Run as `python -m analysis.stacking --data-dir DIR`. The penalty λ of each method is chosen on public rows, or on
 simulated organisations, never on rows that are scored. In a replicate all methods have the same split of the rows, and
-a method has the same noise at every ε up to its scale, so that differences are paired.
+a method has the same noise at every ε except for its scale, so that differences are paired.
 """
 
 import platform
@@ -46,25 +46,29 @@ COUNTS = (1, 2, 3, 5, 10, 20)
 SKEWS = (0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.25)
 PENALTIES = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0)
 TUNING = 8
-"""Replicates at each λ when it is chosen."""
+"""Replicates for each λ when λ is chosen."""
 TUNED_TARGETS = 5
-"""Targets of the simulated stand-in on which λ is chosen."""
+"""Number of targets of the simulated organisations on which λ is chosen."""
 DRAWN = tuple(method for method in TRANSFER if method != "PLR-HTL")
-"""The methods in the figure of the transfer; the tables have all."""
+"""The methods in the figure of the transfer; the tables have all methods."""
 TITLES = {"branches": "a simulated main hospital and its branches", "heart": "UCI Heart, from Cleveland"}
 KEYS = ["study", "data", "organisation", "method", "combiner", "epsilon", "groups", "skew"]
 Line = dict[str, object]
 
 
 def main(frame: Frame, replicates: int = 30) -> list[Path]:
-    """Run the stacking paper's methods on its data; write rows, manifest, tables and figures; return the figures.
+    """Runs the stacking paper's methods, which combine private logistic regressions of groups of features (PST-F), of
+    parts of the rows (PST-S) or of other organisations (PST-H), and single private logistic regressions (PLR), on its
+    data. Writes rows, manifest, tables and figures; returns the figures' files.
 
-    A small study takes simulated data instead.
+    Args:
+        frame: where the study runs and writes. A reduced study (`frame.small`) takes simulated data and needs no data
+        files. replicates: number of splits of the rows, and of draws of the organisations' rows.
 
     Raises:
         InputError: no directory of data files is named.
     """
-    # `trials`: simulated organisations, for each of `groups`, on which λ is chosen
+    # `trials`: for each of `groups`, the simulated organisations on which λ is chosen
     groups: list[OrganisationsData]
     if frame.small:
         few = (400, 150, 150)
@@ -104,9 +108,14 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
 
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
-    """The λ with the largest mean AUC on public rows, by ε and method.
+    """The penalty λ (of the squared weights in logistic regression) that reaches the largest mean AUC on public rows.
+    Returned is a dict from ε as a text, such as "0.5", to a dict from the method's name to λ.
 
-    If fewer than the usual number n of rows can be learned from, ε is enlarged so that n ε is the same.
+    If fewer public rows than the usual 3,000 can be learned from, ε is enlarged so that the product of rows and ε is
+    the same as usual.
+
+    Args:
+        frame: runs the replicates. data: has the public rows.
     """
     enlarged = TRAIN / min(TRAIN, 2 * len(data.public[1]) // 3)
     points = [(method, epsilon, l2) for epsilon in EPSILONS for method in METHODS for l2 in PENALTIES]
@@ -118,12 +127,12 @@ def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
 
 
 def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float]) -> float:
-    """The mean AUC of a method over 8 replicates in which it learns from, and is tested on, public rows; the penalty is
-    chosen by it.
+    """The mean AUC of a method over 8 replicates in which it learns from public rows and is tested on public rows. The
+    study chooses the penalty by this mean.
 
     Args:
-        data: has the public rows. enlarged: factor by which ε is multiplied, to make up for fewer public than
-        private rows. point: the method, the ε that the study uses, and the penalty λ.
+        data: has the public rows. enlarged: factor by which ε is multiplied, to make up for fewer public than private
+        rows. point: the method, the ε that the study uses, and the penalty λ.
     """
     method, epsilon, l2 = point
     total = 0.0
@@ -135,7 +144,15 @@ def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float
 
 
 def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
-    """The rows of Figures 1 to 4 for one split of a benchmark's rows. chosen: λ of each method, by ε as a text."""
+    """All results on one benchmark for one split of its rows into training and test rows (Figures 1 to 4 of the
+    stacking paper). There is a row for each method against ε and without privacy, and at ε = 1 against the number of
+    groups, how unequal the groups' importance is, and the combiner of models. A row has the study's name, the setting,
+    the replicate, the test AUC and the true ε.
+
+    Args:
+        data: the benchmark. chosen: from ε as a text, such as "0.5", to a dict from the method's name to the penalty λ.
+        replicate: index.
+    """
     streams = Streams(SEED, replicate)
     split = data.draw(streams)
     rows: list[Line] = []
@@ -170,11 +187,13 @@ def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], r
 def _transfer(
     organisations: OrganisationsData, seed: int, only: int | None, task: tuple[dict[str, float], int]
 ) -> list[Line]:
-    """The rows of Table 2 for one draw of the organisations' rows.
+    """The results of transfer between organisations (Table 2 of the stacking paper) for one draw of their rows, at ε =
+    1. A source releases models, from which other organisations, the targets, learn; there is a row for each method and
+    target, with the test AUC, ε, λ and the replicate.
 
     Args:
-        seed: of the draw. only: the number of targets, the first ones; None: all.
-        task: the penalty λ of each method, and the replicate.
+        organisations: draws the rows. seed: of the draw. only: number of targets, the first ones; None: all. task: the
+        penalty λ of each method, and the replicate.
     """
     l2, replicate = task
     rows = transfer_rows(organisations, 1.0, l2=l2, streams=Streams(seed, replicate), only=only)
@@ -188,13 +207,17 @@ PAIRS = {
     "transfer": (("PST-H(W)", "PLR (target)"), ("PST-H(U)", "PLR (target)"), ("PPHTL", "PLR (target)"),
                  ("PST-H(W)", "PLR-HTL"), ("PST-H(W), no high level", "PLR-HTL(W)")),
 }  # fmt: skip
-"""By study, the pairs of methods whose differences are stated: first minus second."""
+"""For each study, the pairs of methods whose differences are reported, the first minus the second."""
 
 
 def paired(table: pd.DataFrame) -> pd.DataFrame:
-    """Differences of AUC within replicates, with 95% intervals (not corrected for their number).
+    """Differences of AUC between fixed pairs of methods, taken within replicates, with 95% intervals (not corrected for
+    their number). There is a row for each pair at each ε and data set, and for transfer also at each target. The pairs
+    are, for example, PST-F(W) against PST-F(U), which differ in whether groups of features are weighted.
 
-    table: one row for each point, method and replicate.
+    Args:
+        table: one row for each point, method and replicate, with the columns study, data, organisation, epsilon,
+        method, replicate and auc.
     """
     lines = []
     for study, pairs in PAIRS.items():
@@ -208,7 +231,7 @@ def paired(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_benchmarks(points: pd.DataFrame, frame: Frame, replicates: int) -> Path:
-    """Draws the AUC on each benchmark against ε, the number of groups, and how unequal their importance is.
+    """Draws the AUC on each benchmark against ε, the number of groups, and how unequal the groups' importance is.
 
     points: the means of the study. replicates: how many are behind each point.
     """
@@ -230,7 +253,7 @@ def _draw_benchmarks(points: pd.DataFrame, frame: Frame, replicates: int) -> Pat
 
 
 def _draw_transfer(points: pd.DataFrame, out: Path, replicates: int) -> Path:
-    """Draw the AUC at every target as dots with intervals, the methods side by side."""
+    """Draws the AUC at every target as dots with intervals, with the methods side by side."""
     part = points[points["study"] == "transfer"]
     names = [list(part.loc[part["data"] == data, "organisation"].unique()) for data in part["data"].unique()]
     title, widths = "Hypothesis transfer between organisations (Table 2)", [len(targets) + 3 for targets in names]

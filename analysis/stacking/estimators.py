@@ -1,4 +1,4 @@
-"""The methods that the stacking study compares: how each is trained, its AUC, and the ε that it really has."""
+"""The methods that the stacking study compares: how each is trained, its AUC, and its true ε."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ TRANSFER = ("PLR (target)", "PLR (source)", "PPHTL", "PLR-HTL", "PLR-HTL(W)", "P
 class BenchmarkPoint:
     """A point of the benchmark studies.
 
-    epsilon, l2: ε and the penalty λ. count: number of groups of features, or of parts of the rows. skew: α, if the
-    importance of component i is αⁱ; None: it is the component's variance.
+    epsilon, l2: ε and the penalty λ. count: number of groups of features, or of parts of the rows. skew: α, if
+    component i has the importance αⁱ; None: the importance of a component is its variance.
     """
 
     epsilon: float
@@ -44,17 +44,21 @@ class BenchmarkPoint:
 def benchmark_row(
     method: str, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> dict[str, float]:
-    """Test AUC of one method in one replicate, and the ε that it really has for one row, which can be larger than the ε
-    asked for.
+    """Test AUC of one method in one replicate, and its true ε for one row, which can be larger than the ε asked for.
 
     Args:
-        method: one of `METHODS`. data: its public rows decide on scales and importance. split: rows to learn from,
-        and rows to test on. point: the ε asked for, the penalty λ, the number of feature groups or row parts, and
-        how importance is set. streams: random numbers of the replicate.
+        method: "PLR" (one private logistic regression), "PLR(W)" (the same on features scaled by importance), "PST-S"
+        (stacking of models of parts of the rows), or stacking of models of feature groups: "PST-F(U)" (random, equally
+        important groups), "PST-F(W)" (groups weighted by importance), "PST-F(W), no high level" (their mean instead of
+        a trained combination), or "PST-F(U), Kε spent" (as printed, at K times the ε). data: its public rows decide on
+        scales and importance. split: rows to learn from, and rows to test on. point: the ε asked for, the penalty λ,
+        the number K of feature groups or of parts of the rows, and whether a feature's importance is its variance or a
+        power αⁱ. streams: random numbers of the replicate.
     """
     (rows, labels), (test, truth) = split
     noise = streams.generator("stacking noise " + method)
-    # models on all features: one, with features in their own scale or by importance, or one for each part of the rows
+    # models on all features: a single one, with features in their own scale or scaled by importance, or one model for
+    # each part of the rows
     if method in ("PLR", "PLR(W)", "PST-S"):
         scale = weighted_scale(data, point) if method == "PLR(W)" else np.ones(rows.shape[1])
         bound = float(np.median(np.linalg.norm(data.public[0] * scale, axis=1)))
@@ -77,9 +81,14 @@ def benchmark_row(
 def combiner_rows(
     weighted: bool, data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams
 ) -> list[dict[str, object]]:
-    """AUC of every combiner of the same low-level models, and of each low-level model alone (the paper's Figure 4).
+    """AUC of several ways to combine the same models, each a private logistic regression on one group of features, and
+    of each of these models alone (the stacking paper's Figure 4). There is a row for each, with the keys combiner, auc
+    and epsilon_upper; `combiner` is "group k" for model k alone.
 
-    weighted: whether groups of features have their importance, else groups are random and equally important.
+    Args:
+        weighted: whether groups of features have their importance, else groups are random and equally important. data:
+        its public rows decide on scales and importance. split: rows to learn from, and rows to test on. point: ε, the
+        penalty and the number of groups. streams: random numbers of the replicate.
     """
     (rows, labels), (test, truth) = split
     lines: list[dict[str, object]] = []
@@ -95,8 +104,13 @@ def combiner_rows(
 
 
 def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, streams: Streams) -> FeatureStacking:
-    """An unfitted PST-F(W), whose groups are consecutive components; or, unless `weighted`, PST-F(U), whose groups are
-    random and equally important.
+    """An unfitted estimator that stacks private logistic regressions, one for each group of features (principal
+    components). If `weighted`, it is PST-F(W), with groups of consecutive components weighted by their importance; else
+    PST-F(U), with random and equally important groups.
+
+    Args:
+        data: its public rows decide on the importance of groups and bound the norms of rows. point: ε, the penalty λ,
+        the number of groups, and how importance is set. weighted: as above. streams: draws random groups.
     """
     d = data.public[0].shape[1]
     order = np.arange(d) if weighted else streams.generator("stacking groups").permutation(d)
@@ -109,8 +123,8 @@ def feature_stacking(data: Benchmark, point: BenchmarkPoint, weighted: bool, str
 
 def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
     """The importance q_k of each group of consecutive features (principal components), of sum 1. It is the group's
-    share of the variance of the public rows or, if `point.skew` is a number α, of the sum of αⁱ over all components i
-    from 0 (the paper's equation 6).
+    share of the variance of the public rows. If `point.skew` is a number α, it is instead the group's share of the sum
+    of αⁱ over all components i from 0 (the paper's equation 6).
 
     Args:
         data: has the public rows. point: number of groups, and `skew`.
@@ -123,9 +137,9 @@ def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
 
 def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
     """Factors (d,) by which the d features are multiplied before PLR(W), a single private logistic regression on all
-    features, so that it uses the importance that other methods give to groups of features. In group k the factor is
-    q_k/B_k, divided by the largest such ratio: q_k is the group's importance, and B_k the median norm of the public
-    rows within the group.
+    features. So it uses the importance that other methods give to groups of features. In group k the factor is q_k/B_k,
+    divided by the largest such ratio. Here q_k is the group's importance, and B_k the median norm of the public rows
+    within the group.
 
     Args:
         data: has the public rows. point: number of groups and how importance is set.
@@ -136,7 +150,12 @@ def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
 
 
 def _bounds(data: Benchmark, groups: Sequence[Sequence[int] | NDArray[np.intp]]) -> list[float]:
-    """Median norms of the public rows in each group."""
+    """For each group of features the median Euclidean norm of the public rows, computed from the features of this group
+    alone. It is the norm to which private rows are clipped in the group.
+
+    Args:
+        data: has the public rows. groups: the indices of the features of each group.
+    """
     return [float(np.median(np.linalg.norm(data.public[0][:, list(group)], axis=1))) for group in groups]
 
 
@@ -148,8 +167,8 @@ def _overspent(
     large.
 
     Args:
-        data: has the public rows, by which norms are bounded. split: rows to learn from, one half for each level,
-        and rows to test on. point: ε, the penalty and K. streams: draws the groups. noise: draws the noise.
+        data: has the public rows, by which norms are bounded. split: rows to learn from, one half for each level, and
+        rows to test on. point: ε, the penalty and K. streams: draws the groups. noise: draws the noise.
     """
     (rows, labels), (test, truth) = split
     half = len(rows) // 2
@@ -165,10 +184,15 @@ def transfer_rows(
     organisations: OrganisationsData, epsilon: float, *, l2: dict[str, float], streams: Streams,
     methods: Sequence[str] = TRANSFER, only: int | None = None,
 ) -> list[dict[str, object]]:  # fmt: skip
-    """AUC of each method at each target; of a method the source makes one release for all targets.
+    """AUC of each method of transfer at each target: one organisation, the source, privately releases models of its
+    rows, and the others, the targets, train private models of their rows with them. The source makes one release for
+    each method, used by all its targets. There is a row for each method and target, with the keys organisation (the
+    target), method, rows (training rows), auc and epsilon_upper (of the target's rows).
 
-    epsilon: ε of the source's release and of each target's model. l2: λ by method. only: the number of targets, the
-    first ones; None: all.
+    Args:
+        organisations: draws the rows; has groups of features with their importance. epsilon: ε of the source's release
+        and of each target's model. l2: penalty λ of each method. streams: random numbers of the replicate. methods:
+        names, by default all. only: the number of targets, the first ones; None: all.
     """
     source, targets = organisations.draw(streams)
     scale = np.ones(organisations.num_features)
@@ -186,7 +210,7 @@ def transfer_rows(
 
 
 class _Source:
-    """The source's release for one method, from which targets learn."""
+    """What the source releases for one method; targets learn from it."""
 
     def __init__(
         self, organisations: OrganisationsData, method: str, *, epsilon: float, l2: float, scale: Floats, source: Rows,
@@ -196,7 +220,7 @@ class _Source:
         self.scale = scale if method == "PLR-HTL(W)" else np.ones_like(scale)
         self.bound = float(np.linalg.norm(self.scale))
         noise = streams.generator("stacking noise of the source")
-        # PST-H releases a model for each group of features, any other method one model of all features
+        # PST-H releases a model for each group of features; every other method releases one model of all features
         if method.startswith("PST-H"):
             weighted = "(W)" in method
             groups = organisations.groups
@@ -213,10 +237,16 @@ class _Source:
             self.plr.fit(source[0] * self.scale, source[1])
 
     def row(self, train: Rows, test: Rows, noise: np.random.Generator) -> dict[str, float]:
-        """AUC of a target's model on its test rows, and the target's ε, which is 0 if it takes the source's model."""
+        """AUC of a target's model on its test rows (key auc), and ε for the target's training rows (key epsilon_upper).
+        For the method "PLR (source)" the target uses the source's model as it is, so that this ε is 0.
+
+        Args:
+            train, test: features and labels of the target's rows. noise: draws the noise of the target's model.
+        """
         if self.method == "PLR (source)":
             return _row(clip_rows(test[0] / self.bound) @ self.plr.coef_[0], test[1], 0.0)
-        # the source's models give the features of the target's model, or its model is drawn towards the source's
+        # the source's models give the features of the target's model, or the target's model is drawn towards the
+        # source's model
         if self.method.startswith("PST-H"):
             model = TransferStacking(self.epsilon, self.models, l2=self.l2, random_state=noise)
             if "no high level" in self.method:

@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 Rows = tuple[Floats, NDArray[np.int64]]
 """Features (n, d) and labels 0 or 1 (n,)."""
 COMPONENTS = 100
-"""Principal components of each image that are kept."""
+"""Number of principal components of each image that are kept."""
 TRAIN = 3_000
-"""The most rows that a replicate learns from."""
+"""The largest number of rows that a replicate learns from."""
 
 
 class Split(NamedTuple):
@@ -28,7 +28,7 @@ class Split(NamedTuple):
 
 
 class OrganisationRows(NamedTuple):
-    """The source's rows, and those of each target by its name."""
+    """The source's rows, and for each target its name with its rows."""
 
     source: Rows
     targets: dict[str, Split]
@@ -36,10 +36,10 @@ class OrganisationRows(NamedTuple):
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A data set of principal components, most variance first, in private and public rows.
+    """A data set of principal components in order of falling variance, in private and public rows.
 
-    private: rows that are split anew in every replicate. public: rows that decide on scales, importance and λ.
-    test: fixed test rows; None: private rows that a replicate does not learn from.
+    private: rows that are split anew in every replicate. public: rows that decide on scales, importance and λ. test:
+    fixed test rows; None: private rows that a replicate does not learn from are the test rows.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Benchmark:
     test: Rows | None
 
     def draw(self, streams: Streams, public: bool = False) -> Split:
-        """Training and test rows of one replicate, split at random. They are private rows (or, for testing, the fixed
-        test rows, if there are any); with `public` both are public rows instead, on which the penalty λ of each method
-        is chosen without looking at private rows.
+        """Training and test rows of one replicate, split at random. They are private rows; the fixed test rows, if
+        there are any, replace those for testing. With `public` both are public rows instead, on which the penalty λ of
+        each method is chosen without looking at private rows.
 
         Args:
             streams: random numbers of the replicate. public: whether public rows are taken.
@@ -89,7 +89,9 @@ def mnist(data_dir: Path) -> Benchmark:
 
 
 def news20(data_dir: Path) -> Benchmark:
-    """20 Newsgroups, sci (label 1) against talk: 1,000 training documents are public; all give the components."""
+    """20 Newsgroups, sci (label 1) against talk. 1,000 training documents are public; all training documents give the
+    components.
+    """
     with np.load(find_file("news20", (data_dir,), "news20", ("news20-sci-vs-talk-pca100.npz",))) as file:
         rows, labels = file["X_train"].astype(np.float64), file["y_train"].astype(np.int64)
         test = file["X_test"].astype(np.float64), file["y_test"].astype(np.int64)
@@ -124,16 +126,21 @@ class OrganisationsData:
         return sum(map(len, self.groups))
 
     def draw(self, streams: Streams) -> OrganisationRows:
-        """The rows of one replicate."""
+        """The rows of one replicate: features and labels of the source, the organisation whose models are released, and
+        for each target, an organisation that learns from them, its rows to learn from and its rows to test on, with its
+        name.
+
+        streams: random numbers of the replicate.
+        """
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class Branches(OrganisationsData):
-    """A simulated main hospital with branches b: features have the law N(μ_b, I), logits are w_b·x.
+    """A simulated main hospital with branches b: features have the law N(μ_b, I), and logits are w_b·x.
 
-    sizes: numbers of rows of the main hospital, the source, and of each branch, the targets. law: seed of all w_b and
-    μ_b, which are the same in all replicates.
+    sizes: numbers of rows of the main hospital, which is the source, and of each branch; the branches are the targets.
+    law: seed of all w_b and μ_b, which are the same in all replicates.
     """
 
     sizes: tuple[int, ...] = ()
@@ -144,7 +151,12 @@ class Branches(OrganisationsData):
     """Standard deviation of w_b around the common w, relative to each entry of w; that of μ_b is 0.3."""
 
     def draw(self, streams: Streams) -> OrganisationRows:
-        """Fresh rows from the fixed laws; a fifth of a branch's rows are for testing."""
+        """New rows of the main hospital and of each branch, drawn from the hospitals' fixed laws, with labels from a
+        logistic model whose weights differ between hospitals. A random fifth of a branch's rows is for testing, the
+        rest for learning.
+
+        streams: random numbers of the replicate.
+        """
         rng = streams.generator("stacking rows")
         laws = branches_of(
             self.groups, self.importance, len(self.sizes), self.law, signal=self.signal, difference=self.difference
@@ -159,12 +171,12 @@ RUIJIN = (12_702, 4_334, 4_739, 6_121, 2_327, 5_619, 6_360, 4_966, 5_793, 6_215,
 
 
 def branches(law: int, sizes: tuple[int, ...] = RUIJIN, group_size: int = 10) -> Branches:
-    """A simulated main hospital (the source) with branches (the targets), built like the paper's RUIJIN data: five
-    groups of features, each half as important as the one before.
+    """A simulated main hospital (the source) with branches (the targets), built like the paper's RUIJIN data: there are
+    five groups of features, and each is half as important as the one before.
 
     Args:
-        law: seed that fixes the laws of rows and labels of all hospitals. sizes: number of rows of the main
-        hospital and of each branch; default: those of RUIJIN. group_size: number of features in each group.
+        law: seed that fixes the laws of rows and labels of all hospitals. sizes: number of rows of the main hospital
+        and of each branch; default: those of RUIJIN. group_size: number of features in each group.
     """
     groups = np.arange(5 * group_size).reshape(5, group_size).tolist()
     halves = 0.5 ** np.arange(5)
@@ -179,7 +191,7 @@ HEART_IMPORTANCE = (0.6, 0.3, 0.1)
 
 @dataclass(frozen=True)
 class Heart(OrganisationsData):
-    """UCI Heart Disease, Cleveland as source; half of a target's rows are for testing."""
+    """UCI Heart Disease with Cleveland as the source; half of a target's rows are for testing."""
 
     data: tuple[Rows, ...] = ()
 
@@ -202,7 +214,11 @@ def heart(data_dir: Path) -> Heart:
 
 
 def _rows(examples: Examples) -> Rows:
-    """Features and labels in the types that all estimators take."""
+    """The features (n, d) as 64-bit floats and the labels (n,) as 64-bit integers of n users, as all estimators of the
+    study take them.
+
+    examples: the users, with their features and labels 0 or 1.
+    """
     return examples.features.astype(np.float64, copy=False), examples.labels.astype(np.int64)
 
 

@@ -7,7 +7,7 @@ logarithm of the likelihood ratio of this release, with the noise of the claimed
 empty cells has the row (x, 0) or (x', 1), which moves both votes by 1/2. A vote of exactly 0 shows an empty cell.
 
 *Counts.* A target's row lies in one of two cells. If both are full, their noisy counts are compared. If both are empty
-but for her row, any released count reveals her, which has probability δ. A density is scaled by the density of a cell
+except for her row, any released count reveals her; this has probability δ. A density is scaled by the density of a cell
 whose rows are all known. All labels are 1, so that both histograms of PCL2b count the target.
 
 *A choice.* One labelled user has the label 0 or 1, which moves the errors of all classifiers by one, up or down.
@@ -35,19 +35,19 @@ Ints = NDArray[np.int64]
 Curve = Callable[[float, float], float]
 """A target's δ(ε, rise): her δ at ε if the noise is divided by `rise`."""
 CELLS = 20_000
-"""Most cells of votes."""
+"""The largest number of cells of votes."""
 ROWS = 50_000
 """About how many rows the full cells of a histogram have together."""
 CLEAR = 6.0
-"""How far a full cell's count is above the threshold, in units of the noise's scale."""
+"""By how much a full cell's count is above the threshold, in units of the noise's scale."""
 REFERENCE = 20
-"""How many times as many rows as a full cell the cell of known rows has."""
+"""How many times as many rows the cell of known rows has as a full cell."""
 REVEALED = 700.0
 """Absolute score of a target whose row the release reveals."""
 
 
 class TargetCurve(NamedTuple):
-    """The privacy curve `delta`, and how many targets of a run have it."""
+    """The privacy curve `delta`, and the number of targets of a run that have this curve."""
 
     targets: int
     delta: Curve
@@ -82,19 +82,22 @@ class CellTargets(RepeatedTargets):
     @property
     @abstractmethod
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The privacy curves of the targets of a run, and how many targets have each of them."""
+        """The privacy curves of the targets of a run. Each element has the number of targets that share a curve, and
+        the curve as a function δ(ε, rise): their δ at ε if the noise is divided by `rise`, as in a leak by too little
+        noise.
+        """
 
 
 def release_rows(
     mechanism: CellCurator, features: Floats, labels: NDArray[np.bool_], streams: Streams
 ) -> DensityRelease | CellRule:
-    """What a curator releases of n given rows, taken as one cluster: a density that is constant on cells (cubes) of
-    feature space, if the mechanism estimates a density; else a fitted classification rule that applies the mechanism's
-    scaling of features.
+    """What a curator releases of n given rows, taken as one cluster. If the mechanism estimates a density, it is a
+    density that is constant on cells (cubes) of feature space; else it is a fitted classification rule that applies the
+    mechanism's scaling of features.
 
     Args:
-        mechanism: the curator. features: (n, d). labels: (n,), whether each row has label 1; a density ignores
-        them. streams: draw the noise.
+        mechanism: the curator. features: (n, d). labels: (n,), whether each row has label 1; a density ignores them.
+        streams: draw the noise.
     """
     release = mechanism.release(labels.astype(np.uint8), features, np.array([0, len(labels)]), streams)
     return cast(CellRule, release.predictor) if isinstance(release, ModelRelease) else release
@@ -115,7 +118,8 @@ def moved_cells(epsilon: float, cells: int) -> Curve:
 
 @dataclass(frozen=True)
 class CellVoteTargets(CellTargets):
-    """Two targets among the votes of three cells: one whose label is a coin, and one whose cell and label are a coin's.
+    """Two targets among the votes of three cells. The coin of one is her label; the coin of the other decides on her
+    cell and her label.
 
     rows: n, as in the scenario.
     """
@@ -125,7 +129,11 @@ class CellVoteTargets(CellTargets):
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
-        """The curve of targets whose coins move one cell's vote, and that of targets whose coins move two."""
+        """The privacy curves of two kinds of targets, each with their number. A cell's vote is its noisy count of rows
+        with label 1 minus those with label 0, halved. The coin of the first kind is a label and changes the vote of one
+        cell. The coin of the second kind also decides between two cells and changes the votes of both. A curve is a
+        function δ(ε, rise): δ at ε if the noise is divided by `rise`.
+        """
         epsilon, (before, after) = self.claimed.target_epsilon, self._cells
         pairs = int(np.sum(before != after))
         alone = len(before) - pairs
@@ -134,7 +142,7 @@ class CellVoteTargets(CellTargets):
     def run(self, streams: Streams, number: int, missing: int) -> ScoredTargets:
         before, after = self._cells
         coins = streams.generator("audit-coin").random(len(before)) < 0.5
-        # All rows but the targets' are in the last cell, with labels in turn.
+        # All rows except the targets' are in the last cell, with labels 0 and 1 in turn.
         cell = np.full(self.rows, len(self._points) - 1)
         labels = np.arange(self.rows) % 2 == 1
         cell[: len(before)], labels[: len(before)] = np.where(coins, after, before), coins
@@ -161,7 +169,9 @@ class CellVoteTargets(CellTargets):
 
     @cached_property
     def _points(self) -> Floats:
-        """A point in each of the m cells that are attacked, at most as many as there are rows: (m, d)."""
+        """The middle of each of the m cells that are attacked, in the scale of the unscaled features: (m, d). m is at
+        most the number of rows, and at most 20,000.
+        """
         cubes = cast(Cubes, self._fitted.rule.partition_)
         edges, claimed = cubes.edges(), self.claimed
         middles = claimed.low + (claimed.high - claimed.low) * 0.5 * (edges[1:] + edges[:-1])
@@ -178,9 +188,9 @@ class CellVoteTargets(CellTargets):
         """The cells of the t targets, (2, t), as indices into `_points`: in the first line if a target's coin is 0, in
         the second if it is 1.
 
-        Cells are taken in threes, and each three has two targets. One is always in the first cell, and her coin is her
-        label. The other is in the second cell with label 0 if her coin is 0, and in the third cell with label 1 if it
-        is 1. If there are fewer than three cells, each has one target whose label is her coin.
+        Cells are taken in threes, and each three have two targets. One target is always in the first cell, and her coin
+        is her label. The other is in the second cell with label 0 if her coin is 0, and in the third cell with label 1
+        if her coin is 1. If there are fewer than three cells, each has one target whose label is her coin.
         """
         cells = len(self._points)
         if cells < 3:
@@ -191,18 +201,18 @@ class CellVoteTargets(CellTargets):
 
 @dataclass(frozen=True)
 class CountTargets(CellTargets):
-    """Targets among noisy counts: in one of two full cells, or alone in one of two empty cells; where the mechanism
-    uses labels to choose a rule, also one target whose label is a coin.
+    """Targets among noisy counts, each in one of two full cells, or alone in one of two empty cells. Where the
+    mechanism uses labels to choose a rule, there is also one target whose label is a coin.
     """
 
     @property
     def curves(self) -> tuple[TargetCurve, ...]:
         """The privacy curves of a release's targets, each with the number of targets who have it.
 
-        The first is of targets in full cells, whom noise alone protects. The second is of targets alone in a cell: δ/4
-        at every ε, the probability that her cell's noisy count reaches the threshold and is released. A third is of the
-        one target whose label is a coin, if the mechanism uses labels to choose a classifier by the exponential
-        mechanism.
+        The first is of targets in full cells, whom noise alone protects. The second is of targets alone in a cell: it
+        is δ/4 at every ε, the probability that her cell's noisy count reaches the threshold and is released. If the
+        mechanism uses labels to choose a classifier by the exponential mechanism, there is a third curve, that of the
+        one target whose label is a coin.
         """
         epsilon = self.claimed.target_epsilon
         full = moved_cells(epsilon, 2 * self._histograms)
@@ -217,7 +227,7 @@ class CountTargets(CellTargets):
         targets = 1 + 2 * np.arange(of_counts) + coins[:of_counts]
         cell, labels = np.concatenate([self._others, targets]), np.ones(len(self._others) + of_counts, dtype=np.bool_)
         if self._labelled:
-            # Rows whose labels are used are outside all cells, but for the first of them, which is the target's.
+            # Rows whose labels are used are outside all cells, except for the first of these rows, the target's.
             few, rest = cast(PrivateHistogramConfig, self.claimed).samples(self._rows, streams)
             others, cell, labels = cell, np.full(self._rows, -1), np.zeros(self._rows, dtype=np.bool_)
             cell[rest], cell[few[0]], labels[few[0]] = others, 0, coins[-1]
@@ -240,8 +250,9 @@ class CountTargets(CellTargets):
         and 0 where no count is released.
 
         A rule of type PCL2b has two histograms, of all rows and of rows with label 1. Any other release gives a
-        density, which has one: the density is scaled so that cell 0, whose number of rows the attacker knows, gets this
-        number; all entries are 0 if the density of cell 0 is 0. points: (m, d) unscaled features, the first in cell 0.
+        density, which has one histogram. The density is scaled so that cell 0, whose number of rows the attacker knows,
+        gets this number; all entries are 0 if the density of cell 0 is 0. points: (m, d) unscaled features, the first
+        in cell 0.
         """
         if isinstance(release, CellRule) and isinstance(release.rule, PCL2b):
             cells = release.rule.partition_.cells(release.mechanism.scaled(points))
@@ -261,8 +272,8 @@ class CountTargets(CellTargets):
         released classifier.
 
         The mechanism chooses c from a finite list by the exponential mechanism, with probability proportional to exp(-ε
-        errors / 2) for the errors on the labelled users. The attacker knows all their rows but the target's label, and
-        takes the claimed ε.
+        errors / 2) for the errors on the labelled users. The attacker knows all their rows except the target's label,
+        and takes the claimed ε.
         """
         chosen = cast(CellRule, release)
         rule = cast(SemiSupervised, chosen.rule)
@@ -289,7 +300,7 @@ class CountTargets(CellTargets):
 
     @cached_property
     def _crowd(self) -> int:
-        """How many rows a full cell has besides the target's."""
+        """How many rows a full cell has besides the target's row."""
         epsilon = self.claimed.target_epsilon / self._histograms
         return math.ceil(
             stability_threshold(epsilon, self.claimed.setup.delta / self._histograms) + CLEAR * 2.0 / epsilon
@@ -297,14 +308,16 @@ class CountTargets(CellTargets):
 
     @property
     def _pairs(self) -> int:
-        """How many targets of one release are in full cells; few if a choice is attacked, which has one target."""
+        """How many targets of one release are in full cells; few if a choice is attacked, since a choice has one
+        target.
+        """
         return 2 if self._labelled else max(1, min(100, ROWS // (2 * self._crowd)))
 
     @property
     def _alone(self) -> int:
         """How many targets of one release are alone in a cell: half as many as targets in full cells, and at least 1.
-        They are the minority because the audit tests the mean δ of all targets, which those in full cells are to
-        determine.
+        They are the minority because the audit tests the mean δ of all targets, and the targets in full cells are to
+        determine it.
         """
         return max(1, self._pairs // 2)
 
@@ -315,7 +328,10 @@ class CountTargets(CellTargets):
 
     @cached_property
     def _others(self) -> Ints:
-        """The cell of each row that is no target's."""
+        """The number of the cell, counted from 0 along the first axis, of each row that belongs to no target: an array
+        with an entry for each such row. Cell 0 has known rows only, and then come the full cells, two for each target
+        who hides in one.
+        """
         full = np.repeat(np.arange(1, 2 * self._pairs + 1), self._crowd)
         return np.concatenate([np.zeros(REFERENCE * self._crowd, dtype=np.int64), full])
 
@@ -325,7 +341,7 @@ class CountTargets(CellTargets):
         cell's side, both in units of the unscaled features.
 
         It is read from a release of as many rows as the attack has, all with every feature at the lower end of the
-        public range. The cells do not depend on the data, but for the number of rows.
+        public range. The cells do not depend on the data, except on the number of rows.
         """
         rows, low, factor = self._rows, self.claimed.low, self.claimed.high - self.claimed.low
         features = np.full((rows, self.dimensions), low)
@@ -336,7 +352,11 @@ class CountTargets(CellTargets):
         return Grid(low + factor * cubes.offset, factor * cubes.side)
 
     def _points(self, cells: Ints) -> Floats:
-        """The middle (m, d) of each of these cells, which lie along the first axis."""
+        """The middle (m, d), in unscaled features, of each of m cells. They lie in a line: cell 0 is at the beginning
+        of all axes, and cell i is i sides further along the first axis.
+
+        cells: (m,) the numbers i, also negative ones.
+        """
         origin, side = self._grid
         points = np.full((len(cells), self.dimensions), origin + 0.5 * side)
         points[:, 0] += side * cells

@@ -13,7 +13,7 @@ from p2p_sim.replicate import Replicate
 
 
 def audit_cells(case: Replicate, trials: int, mechanism: CellCurator | None = None) -> OneRunAudit:
-    """Attack the votes, counts or choice from which the curator of a scenario makes a rule or a density.
+    """Attacks the votes, counts or choice from which the curator of a scenario makes a rule or a density.
 
     Args:
         case: the scenario; the attack uses only how many rows and features it has. trials: the least number of targets.
@@ -34,7 +34,7 @@ def audit_cells(case: Replicate, trials: int, mechanism: CellCurator | None = No
 
 @dataclass(frozen=True)
 class CellLaw(Account):
-    """What is certified of targets in cells. laws: the targets' privacy curves, and how many targets have each."""
+    """What is certified of targets in cells. laws: the targets' privacy curves, each with the number of its targets."""
 
     mechanism: CellCurator
     laws: tuple[TargetCurve, ...]

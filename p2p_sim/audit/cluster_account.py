@@ -29,12 +29,19 @@ class ClusterAccount(Account):
 
     @property
     def noise(self) -> float:
-        """The amount of noise that is claimed: α of an exchange; of other mechanisms 1, as noise is a share of it."""
+        """The amount of noise that is claimed: the flip probability α for a label exchange. For other mechanisms it is
+        1, since there an amount of noise is a share of the noise claimed.
+        """
         return 1.0
 
     @abstractmethod
     def weaker(self, size: int, noise: float) -> Accountant:
-        """The accountant of a cluster of this size with this amount of noise."""
+        """The accountant of a cluster with this amount of noise, usually less than claimed, as a leak would have.
+
+        Args:
+            size: number of users of the cluster. noise: the flip probability α for a label exchange; for other
+            mechanisms the share of the claimed noise that is left.
+        """
 
     def accountant(self, size: int) -> Accountant:
         """The accountant of a cluster of this size with the claimed noise."""
@@ -47,7 +54,9 @@ class ClusterAccount(Account):
 
     @property
     def largest(self) -> float:
-        """ε at δ = 1e-5 in a cluster of median size; δ is tested at shares of it."""
+        """The certified ε at δ = 1e-5 in a cluster of median size. The audit tests δ at values of ε that are shares, up
+        to 1, of the smaller one of this ε and a fixed limit.
+        """
         return self.accountant(self.middle).epsilon(1e-5).epsilon_upper
 
     def deltas(self, epsilons: Sequence[float]) -> Floats:
@@ -73,9 +82,14 @@ class ClusterAccount(Account):
         return self.of_median(epsilons, high)
 
     def of_median(self, epsilons: Sequence[float], noise: float) -> Floats:
-        """δ at each ε in a cluster of median size with this amount of noise."""
+        """δ at each of J values of ε, (J,), in a cluster of median size with this amount of noise.
+
+        noise: the flip probability α for a label exchange; for other mechanisms the share of the claimed noise.
+        """
         return np.array([bracket.upper for bracket in self.weaker(self.middle, noise).profile(epsilons)])
 
     def curves(self) -> dict[str, Floats]:
-        """The certified trade-off curve of a cluster of median size, by its name in the figure."""
+        """The certified trade-off curve of a cluster of median size: a dict with one entry. The key is the curve's name
+        in the figure, the value an array of type II errors at type I errors from 0 to 1 in steps of 0.005.
+        """
         return {"certified, of the median cluster": tradeoff(self.accountant(self.middle), TYPE_ONE)}

@@ -3,10 +3,10 @@
 Many copies of one small cluster are as many independent trials, in two worlds: the target, the first user of each
 cluster, holds label a = 0 in one world and b = 1 in the other. The attack counts how often her noisy label is a while
 the cluster's noisy distribution q̃ lies in an event that is e^(2/σ) times as likely in the first world
-(`p2p_sim/privacy/rivals`): q̃ equals the threshold τ everywhere but at a; or, for K >= 3 classes, q̃(b) = τ and q̃(a) is
-little above τ. Which event it is, and how little, is fixed before any trial, by draws of q̃ from its law. So the event's
-frequencies in both worlds have Clopper-Pearson bounds, whose log-ratio is a lower bound of ε at the stated error,
-whatever the mechanism really does.
+(`p2p_sim/privacy/rivals`): q̃ equals the threshold τ everywhere except at a; or, for K >= 3 classes, q̃(b) = τ and
+q̃(a) is little above τ. Which event it is, and how little, is fixed before any trial, by draws of q̃ from its law. So
+the event's frequencies in both worlds have Clopper-Pearson bounds. The logarithm of their ratio is a lower bound of ε
+at the stated error, whatever the mechanism really does.
 """
 
 import math
@@ -29,14 +29,15 @@ from p2p_sim.scenario import Scenario
 Draw = Callable[
     [NDArray[np.uint8], NDArray[np.int64], np.random.Generator, np.random.Generator], tuple[NDArray[np.uint8], Floats]
 ]
-"""A function that draws noisy labels (n,) and q̃ (C, K) of labels (n,) in clusters with offsets (C + 1,), with a
-generator for the noise of q̃ and one for the labels."""
+"""A function that draws the noisy labels (n,) and the released distributions q̃ (C, K) for labels (n,) in clusters with
+offsets (C + 1,). Its last two arguments are a generator for the noise of q̃ and one for the labels.
+"""
 LARGEST_CLUSTER = 200
-"""Most users of the attacked cluster."""
+"""Largest number of users in the attacked cluster."""
 REHEARSALS = 100_000
-"""Draws of q̃ from which an event is chosen."""
+"""Number of draws of q̃ by which an event is chosen."""
 WIDTHS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""The distances by which q̃(a) may exceed τ at most in an event, in units of the noise's scale."""
+"""The largest distances by which q̃(a) may exceed τ in an event, in units of the noise's scale."""
 _TIE = 1e-9
 """Shares that differ by less count as equal."""
 
@@ -46,7 +47,7 @@ class CuratorEvent:
     """An event that the attack counts, and the cluster that it attacks.
 
     counts: how many users hold each label in the first world, in which the target holds a = 0. everywhere: whether q̃
-    must be τ at all labels but a, or at b = 1 alone. largest: the largest q̃(a) in the event.
+    must be τ at all labels except a, or only at b = 1. largest: the largest q̃(a) in the event.
     """
 
     counts: tuple[int, ...]
@@ -54,12 +55,14 @@ class CuratorEvent:
     largest: float
 
     def holds(self, released: Floats, threshold: float) -> NDArray[np.bool_]:
-        """In which of C clusters the attacked event occurs, a mask (C,).
+        """In which of C clusters the event that the attack counts occurs, a mask (C,).
 
-        In the event, a cluster's released distribution q̃ gives class 0, which the target holds in the first world, a
-        share above the threshold τ and at most `largest`. All other classes have the share τ if `everywhere` is set;
-        else class 1 has it, and the rest do not matter. Shares count as equal up to rounding. released: (C, K) the q̃
-        of each cluster over K classes. threshold: τ, the least share that the mechanism releases.
+        In the event, a cluster's released distribution of labels gives class 0 a share above τ, the least share that
+        the mechanism releases, and at most this event's field `largest`. If the field `everywhere` is set, all other
+        classes have the share τ; else class 1 has it, and the rest do not matter. Shares count as equal up to rounding.
+
+        Args:
+            released: (C, K) the distribution of each cluster over K classes. threshold: τ.
         """
         others = released[:, 1:] if self.everywhere else released[:, 1:2]
         clipped = np.asarray((others <= threshold + _TIE).all(axis=1))
@@ -71,7 +74,7 @@ class CuratorAudit:
     """A finished audit of a curator.
 
     scenario: its name. cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of the
-    attacked mechanism. epsilon_attained, epsilon_true: lower and upper bound of the pure ε; the lower bound is ε at
+    attacked mechanism. epsilon_attained, epsilon_true: lower and upper bound of the pure ε; the lower one is ε at
     δ = 1e-12. epsilon_paper: ε as the paper's Theorem 1 states it. epsilon_lower_confidence: the lower bound that the
     attack proves. expected: about the bound to expect of an exactly right mechanism. hits, misses: how often the event
     occurred in the first and in the second world, of `trials` clusters each. error: the probability that a sound
@@ -108,7 +111,7 @@ class CuratorAudit:
 def audit_scenario(
     scenario: Scenario, trials: int, cluster_size: int | None = None, data_dir: Path | None = None
 ) -> CuratorAudit:
-    """Attack a scenario's curator, as the first replicate deploys it.
+    """Attacks a scenario's curator, as the first replicate deploys it.
 
     Args:
         scenario: has the mechanism (kind "cluster_rr", with the distributions released), the classes and the seed.
@@ -153,17 +156,18 @@ def audit_curator(
     draw: Draw, privacy: ClusterResampling, trials: int, seed: int, *, scenario: str = ""
 ) -> CuratorAudit:
     """The audit of a sampler of the paper's Algorithm 1: the lower bound of ε that an attack on clusters of n users
-    proves, beside the law's own bounds of the pure ε and the ε that the paper's Theorem 1 states.
+    proves. Beside it are bounds of the pure ε that follow from the claimed law, and the ε that the paper's Theorem 1
+    states.
 
     The algorithm adds noise of scale σ/n to a cluster's shares of K labels, lifts shares below τ to τ, and redraws each
     label from the resulting distribution q̃ with probability λ. The attack counts how often an event occurs, with a
     target whose label is class a = 0 in one world and b = 1 in the other.
 
     Args:
-        draw: the attacked sampler: a function of labels (n,), cluster boundaries (C + 1,) and two random
-        generators, for the noise of q̃ and for the labels, which returns noisy labels (n,) and q̃ (C, K). privacy:
-        the claimed law, with n, K, λ above 0, σ and τ. trials: clusters in each of the two worlds, at least 1.
-        seed: root seed. scenario: a name for the result.
+        draw: the attacked sampler: a function of labels (n,), cluster boundaries (C + 1,) and two random generators,
+        for the noise of q̃ and for the labels. It returns noisy labels (n,) and q̃ (C, K). privacy: the claimed law,
+        with n, K, λ above 0, σ and τ. trials: clusters in each of the two worlds, at least 1. seed: root seed.
+        scenario: a name for the result.
 
     Raises:
         InputError: the cluster is too small for any event that the attack knows.
@@ -191,7 +195,9 @@ def audit_curator(
 
 
 class PlannedEvent(NamedTuple):
-    """An event, and the lower bound of ε that the attack is expected to prove by it of an exactly right mechanism."""
+    """An event, and the lower bound of ε that the attack is expected to prove by this event of an exactly right
+    mechanism.
+    """
 
     event: CuratorEvent
     epsilon: float
@@ -201,11 +207,11 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
     """The event, of those that the attack knows, that is expected to prove the largest lower bound of ε in `trials`
     clusters of each world, and this bound.
 
-    The events are about a cluster's released distribution q̃ of K labels and are e^(2/σ) times as likely in the world
-    in which the target holds class 0 as in that in which she holds class 1; σ/n is the scale of the noise. Either all
-    classes but 0 have the least share τ; or, for K of 3 or more, class 1 has it and class 0 little more. The choice is
-    made by simulated draws of q̃ from the claimed law, before any trial. privacy: the claimed law, with n, K, σ, τ and
-    the resampling probability λ.
+    The events are about a cluster's released distribution q̃ of K labels. They are e^(2/σ) times as likely in the world
+    in which the target holds class 0 as in the world in which she holds class 1; σ/n is the scale of the noise. In one
+    kind of event all classes except 0 have the least share τ. In the other, for K of 3 or more, class 1 has it and
+    class 0 has little more. The choice is made by simulated draws of q̃ from the claimed law, before any trial.
+    privacy: the claimed law, with n, K, σ, τ and the resampling probability λ.
 
     Raises:
         InputError: the cluster is too small for any of these events.
@@ -233,7 +239,13 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
 
 
 def _candidates(privacy: ClusterResampling) -> Iterator[list[CuratorEvent]]:
-    """Lists of events to try; all events of a list have the same cluster."""
+    """Yields lists of events from which the attack may choose the one to count; all events of a list have the same
+    numbers of users with each label in the attacked cluster, so that they can be tried on the same draws. There are at
+    most two lists: one event in which all classes but 0 have the least share τ, and, for K of 3 or more, seven in which
+    class 1 has the share τ and class 0 little more.
+
+    privacy: the claimed law, with the number n of users of a cluster, K, τ and the noise.
+    """
     n, k, tau = privacy.cluster_size, privacy.num_classes, privacy.threshold
     top, many, few = 1.0 - (k - 1) * tau, math.ceil(n * tau), math.floor(n * tau)
     if n - (k - 1) * many >= 1:
@@ -248,11 +260,11 @@ def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, 
     """In how many of `trials` clusters the attacked event occurs and the target's noisy label is class 0 as well.
 
     Args:
-        draw: the attacked sampler: a function of labels, cluster boundaries (C + 1,) and two random generators, for
-        the noise and for the labels, which returns noisy labels and the released distributions q̃ (C, K) of C
-        clusters over K classes. event: a condition on q̃, with the counts of labels of the cluster. threshold: τ,
-        the least share in q̃. trials: number of clusters. seed: root seed. world: 0 if the target, a cluster's
-        first user, holds class 0; 1 if she holds class 1. The two worlds have independent random numbers.
+        draw: the attacked sampler: a function of labels, cluster boundaries (C + 1,) and two random generators, for the
+        noise and for the labels. It returns noisy labels and the released distributions q̃ (C, K) of C clusters over K
+        classes. event: a condition on q̃, with the counts of labels of the cluster. threshold: τ, the least share in
+        q̃. trials: number of clusters. seed: root seed. world: 0 if the target, a cluster's first user, holds class 0;
+        1 if she holds class 1. The two worlds have independent random numbers.
     """
     cluster = np.repeat(np.arange(len(event.counts), dtype=np.uint8), event.counts)
     cluster[0] = world
@@ -269,13 +281,12 @@ def count_event(draw: Draw, event: CuratorEvent, threshold: float, trials: int, 
 
 
 def best_cluster_size(privacy: ClusterResampling, trials: int) -> int:
-    """The cluster size, of a few that are tried, in which the attack is expected to prove the largest ε. Tried are K +
-    1 users and sizes up to 200 that follow from τ.
+    """The cluster size, of a few that are tried, in which the attack is expected to prove the largest ε. The sizes
+    tried are K + 1 users and sizes up to 200 that follow from τ.
 
-    The mechanism lifts each class's noisy share to at least τ. The smaller nτ is, n being the size, the more often a
-    share equals τ, which the attack looks for; the larger n is, the better the cluster's counts of labels can be
-    chosen. privacy: the claimed law, with K and τ; its size is ignored. trials: clusters in each of the attack's two
-    worlds.
+    The mechanism lifts each class's noisy share to at least τ. Let n be the size. The smaller nτ is, the more often a
+    share equals τ, as the attack needs. The larger n is, the better the cluster's counts of labels can be chosen.
+    privacy: the claimed law, with K and τ; its size is ignored. trials: clusters in each of the attack's two worlds.
     """
     n, tau = privacy.num_classes + 1, privacy.threshold
     sizes = {n} | {min(math.ceil(users / tau), LARGEST_CLUSTER) for users in (1, 2, 4, 8, 16, 32) if tau > 0.0}

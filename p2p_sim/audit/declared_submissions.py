@@ -1,14 +1,14 @@
 """A test of what a protocol declares: whether its submissions follow the law, or have the symmetry, that it claims.
 
-Take the noisy labels as fixed for a law, and the submissions as fixed for symmetry. If the declaration is true, each
-statistic is then a sum of terms with mean 0 and absolute value at most 1. Bernstein's inequality bounds the probability
-that this sum is s or more away from 0, where V is the sum of the terms' variances, by
+To test a law, take the noisy labels as fixed; to test symmetry, take the submissions as fixed. If the declaration is
+true, each statistic is then a sum of terms with mean 0 and absolute value at most 1. Let V be the sum of the terms'
+variances. By Bernstein's inequality the probability that this sum is s or more away from 0 is at most
 
     2 exp(-s² / (2 (V + s/3))).
 
 The test of symmetry takes the noisy labels of a cluster as arranged at random, which they are if the true labels are
-fair coins. A sum over these labels is a sum over a sample without replacement, for which the inequality for independent
-terms holds, too (Hoeffding 1963, Theorem 4).
+fair coins. A sum over these labels is a sum over a sample without replacement; the inequality for independent terms
+holds for such sums, too (Hoeffding 1963, Theorem 4).
 """
 
 import math
@@ -23,7 +23,7 @@ from p2p_sim.privacy.rivals import SubmissionLaw
 
 Floats = NDArray[np.float64]
 LARGEST_PAIRED = 128
-"""Most users of a cluster in which each user's submissions are tested against each user's noisy label."""
+"""Largest number of users of a cluster in which each user's submissions are tested against each user's noisy label."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class LawCheck:
 
     @staticmethod
     def of(name: str, total: float, variance: float, tests: int = 1) -> "LawCheck":
-        """The check of one sum of observations, whose terms have mean 0 and absolute value at most 1 if what the
-        protocol declares is true: how far the sum is from 0, and by Bernstein's inequality an upper bound of the
-        probability that it is so far or farther.
+        """The check of one sum of observations. If what the protocol declares is true, the terms have mean 0 and
+        absolute value at most 1. Returned are how far the sum is from 0, and by Bernstein's inequality an upper bound
+        of the probability that it is so far or farther.
 
         Args:
-            name: what the sum looks at. total: the sum. variance: the sum of the terms' variances. tests: 1, or of
-            how many sums this is the most unlikely one; the bound is multiplied by this number.
+            name: what the sum looks at. total: the sum. variance: the sum of the terms' variances. tests: 1; if this
+            sum is the most unlikely of several, their number. The bound is multiplied by this number.
         """
         off = abs(total)
         bound = 2.0 * tests * math.exp(-off * off / (2.0 * (variance + off / 3.0))) if off else 1.0
@@ -81,14 +81,20 @@ def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
 
 
 def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
-    """Checks of symmetry: given the submissions, it must be a matter of chance which user had which noisy label."""
+    """Yields the checks whether all users submit alike: given the submissions, it must be a matter of chance which user
+    of a cluster had which noisy label. Two sums over all clusters and runs compare users' noisy labels with how many
+    ones they submitted, and with how many labels; they are near 0 if it is. In small clusters every user's submissions
+    are also compared with every user's noisy label, and the most unlikely of these sums is checked.
+
+    clusters: what the users of each cluster held and submitted in each run.
+    """
     views = [(cluster, _centred(cluster.held)) for cluster in clusters]
     for name, scores in (
         ("labels of users who submit ones", [_within(c.ones) for c in clusters]),
         ("labels of users who submit", [_within(c.count) for c in clusters]),
     ):
         total = sum(float((score * held).sum()) for score, (_, held) in zip(scores, views, strict=True))
-        # The users whose noisy label is a one, or a zero where fewer users have zeros, are a random sample.
+        # The users whose noisy label is a one (a zero where fewer users have zeros) are a random sample.
         variance = sum(
             float((np.minimum(c.held.sum(1), (~c.held).sum(1)) * (score**2).mean(1)).sum())
             for score, (c, _) in zip(scores, views, strict=True)
@@ -109,7 +115,13 @@ def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
 
 
 def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterator[LawCheck]:
-    """Checks of a declared law: given the noisy labels, submissions are independent, with the law's probabilities."""
+    """Yields the checks of a declared law, by which, given the noisy labels, submissions are independent, with known
+    probabilities that a user submits and that she submits a one. Sums over all users and runs are checked for seven
+    statistics: the share of ones, its relation to users' own labels, the number of submissions, its relation to own
+    labels, users who submit more than once, and, for pairs of users, their labels and whether they submit.
+
+    clusters: what the users of each cluster held and submitted in each run. law: the declared probabilities.
+    """
     theta, sums = law.sampling_rate, defaultdict[str, Floats](lambda: np.zeros(2))
 
     def add(name: str, terms: Floats, variances: Floats) -> None:
@@ -135,14 +147,18 @@ def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterato
 
 
 def _centred(values: NDArray[np.generic]) -> Floats:
-    """Values (R, n), less the mean of each run."""
+    """Numbers (R, n) of n users of a cluster in R runs, less the mean of each run over the users, so that in each run
+    they sum to 0.
+
+    values: (R, n), such as 1 where a user's noisy label is a one.
+    """
     numbers = values.astype(np.float64)
     return np.asarray(numbers - numbers.mean(1, keepdims=True))
 
 
 def _within(counts: NDArray[np.int64]) -> Floats:
-    """A score for each of n users in each of R runs, (R, n), from how many labels she submitted: the count, where more
-    than 2 counts as 2, less the mean of her run. If the largest absolute value of all scores is above 1, all are
+    """A score for each of n users in each of R runs, (R, n), from how many labels she submitted. It is this count (2
+    where it is larger) less the mean of her run. If the largest absolute value of all scores is above 1, all are
     divided by it, since Bernstein's inequality is applied to terms of at most 1. counts: (R, n) numbers of submitted
     labels, or of ones among them.
     """

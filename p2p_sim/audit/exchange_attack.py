@@ -26,7 +26,7 @@ from p2p_sim.replicate import Replicate, streams
 from p2p_sim.scenario import Scenario
 
 _LOOKS = 65
-"""Data sets among which the worst is chosen if users submit majorities."""
+"""Number of data sets among which the worst is chosen if users submit majorities."""
 
 
 def audit_exchange(
@@ -37,12 +37,12 @@ def audit_exchange(
     claimed_flip_prob: float | None = None,
     closely: bool = False,
 ) -> OneRunAudit:
-    """Attack a scenario's exchange at its own size.
+    """Attacks a scenario's exchange at its own size.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: the least number of targets.
         cluster_size: n of copies of one cluster with the worst data set; None: the scenario's own clusters.
-        claimed_flip_prob: the flip probability α whose certified δ is tested; None: the scenario's.
+        claimed_flip_prob: the flip probability α for which the certified δ is tested; None: the scenario's α.
         closely: whether a classifier learns from every submission and its time, which needs the event engine.
 
     Raises:
@@ -113,17 +113,17 @@ def _deployed_exchange(case: Replicate, sizes: NDArray[np.int64]) -> LabelExchan
 
 def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uint8]:
     """The labels (n,) of a cluster of n users in which an attack is expected to learn most about the first user, the
-    target, whose label is 0 here. The search is over the number of other users who hold label 1.
+    target; her label is 0 here. The search is over the number of other users who hold label 1.
 
-    If every user asks one peer and n is at most 100, the number is the one with the largest δ(0) by the exact law of
-    what the learner sees; in larger clusters it is 0. If users ask several peers and submit the majority, it is the
-    one, of up to 65 that are tried, in which the estimated variance that hides the target is least. size: n.
+    If every user asks one peer and n is at most 100, this number has the largest δ(0) according to the exact law of
+    what the learner sees; in larger clusters it is 0. If users ask several peers and submit the majority, up to 65
+    numbers are tried, and the one is taken for which the estimated variance that hides the target is least. size: n.
     """
     labels, alpha = np.zeros(size, dtype=np.uint8), flipped_labels(mechanism.randomizer, "an audit").flip_prob
     if mechanism.asking.several:
         exchange = MajorityExchange(size, alpha, mechanism.sampling_rate, mechanism.asking.shares)
         setting = cast(MajorityCluster, exchange.setting)
-        # the number of ones with the largest variances of what is submitted reveals about the most
+        # about the most is revealed by the number of ones for which these variances are least
         tried: list[int] = np.unique(np.linspace(0, (size - 1) // 2, _LOOKS).astype(int)).tolist()
         labels[1 : 1 + min(tried, key=lambda ones: sum(setting.variances(ones)))] = 1
     elif size <= LARGEST_VIEW:
@@ -133,13 +133,13 @@ def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uin
 
 
 def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed: int) -> ClusterAttack:
-    """The attack on an exchange: it scores each target's label by the likelihood ratio of what the learner sees of her
-    cluster, and by a classifier that has learned from held-out runs.
+    """The attack on an exchange. It scores each target's label in two ways: by the likelihood ratio of what the learner
+    sees of her cluster, and by a classifier that has learned from held-out runs.
 
     Args:
-        targets: the source of targets, one in each cluster. tabulated: whether the ratio is taken from tables of
-        the exact law, as clusters are few and small, rather than from normal approximations. trials: how many
-        targets will count; it fixes the number of held-out targets. seed: root seed.
+        targets: the source of targets, one in each cluster. tabulated: whether the ratio is taken from tables of the
+        exact law, as clusters are few and small, rather than from normal approximations. trials: how many targets will
+        count; it fixes the number of held-out targets. seed: root seed.
     """
     mechanism = exchange_of(targets.mechanism, "an audit", True)
     asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
@@ -150,7 +150,7 @@ def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed:
 
 @dataclass(frozen=True)
 class ClusterCurves(ClusterAccount):
-    """What is certified of clusters of an exchange, one target in each."""
+    """What is certified of clusters of an exchange with one target in each."""
 
     mechanism: LabelExchangeMechanism
 
@@ -176,17 +176,17 @@ class ClusterCurves(ClusterAccount):
         return LabelExchange(size, noise, rate)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The learner's ε at δ in the smallest cluster, which holds for all clusters: if the learner is also told the
-        noisy labels of some users of a larger cluster, what is left is an exchange in a smaller one.
+        """The learner's ε at δ in the smallest cluster, which holds for all clusters. The reason: if the learner is
+        also told the noisy labels of some users of a larger cluster, an exchange in a smaller one is left.
 
-        This argument fails if users ask several peers and submit the majority, which told labels would change. The
-        statement is then about the cluster size with the largest ε.
+        This argument fails if users ask several peers and submit the majority, since told labels would change the
+        majority. The statement is then about the cluster size with the largest ε.
         """
         sizes = np.unique(self.sizes) if self.mechanism.asking.several else self.sizes.min(keepdims=True)
         return max((self.accountant(int(n)).epsilon(delta) for n in sizes), key=lambda bound: bound.epsilon_upper)
 
     def curves(self) -> dict[str, Floats]:
-        """Trade-off curves of a cluster of median size, by name: the exact one without faults, and the paper's."""
+        """Trade-off curves of a cluster of median size, by name: the exact curve without faults, and the paper's."""
         n = self.middle
         curves = {"exact, without faults": tradeoff(self.accountant(n), TYPE_ONE)}
         if self.mechanism.asking.several:
@@ -199,8 +199,8 @@ class ClusterCurves(ClusterAccount):
         return curves
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """The smallest flip probability α, up to 1/2, that the attack refutes: at one ε or more, the δ that would be
-        certified with α is below what the attack proves. None if no α is refuted.
+        """The smallest flip probability α, up to 1/2, that the attack refutes: the δ that would be certified with this
+        α is below what the attack proves, at one ε or more. None if no α is refuted.
 
         δ at another α is the certified δ, times the ratio of δ with this α to δ with the claimed α in a cluster of
         median size.

@@ -1,4 +1,4 @@
-"""Targets of an audit in one run, one in each cluster, whose labels are fair coins, and what the learner sees of them.
+"""Targets of an audit in one run, one in each cluster, with fair coins as labels; and what the learner sees of them.
 
 In each cluster the first user is the target; the attacker knows the labels of all other users. The clusters are copies
 of one cluster, or those of a scenario's own users, run again with fresh noise until there are enough targets. A coin
@@ -31,9 +31,10 @@ Ints = NDArray[np.int64]
 class Round(NamedTuple):
     """The users of one run of an audit, in C clusters with one target in each.
 
-    people: before coins replace the targets' labels. part: the first of their shards that is run, and the end of the
-    range; None: all shards are run. offsets: (C + 1,) where the clusters begin and end. holders: (2, C) how many users
-    of each cluster, without its target, hold the high class, and how many hold the low class.
+    people: before coins replace the targets' labels. part: the first of their shards (parts of the clusters) that is
+    run, and the end of the range; None: all shards are run. offsets: (C + 1,) where the clusters begin and end.
+    holders: (2, C) how many users of each cluster, without its target, hold the high class, and how many hold the low
+    class.
     """
 
     people: People
@@ -83,7 +84,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class CoinedPeople(DrawnPeople):
-    """Users who are drawn shard by shard, where `coins` (C,) are the labels of the clusters' first users."""
+    """Users who are drawn shard by shard; the clusters' first users have `coins` (C,) as their labels."""
 
     coins: NDArray[np.uint8] = field(kw_only=True)
 
@@ -96,12 +97,12 @@ class CoinedPeople(DrawnPeople):
 
 @dataclass(frozen=True)
 class ClusterTargets:
-    """The source of an audit's targets: one in each cluster, whose label is a coin.
+    """The source of an audit's targets: there is one in each cluster, and her label is a coin.
 
-    case: the scenario, whose network carries messages. mechanism: what is attacked. rounds: the users of further runs,
-    for a number of targets that are still needed. pair: the classes between which a coin chooses. looks_closely:
-    whether batches have the raw view, for which all clusters must have one size. certified: the noise for which δ is
-    certified in the networks as they turn out; None: the certified δ does not depend on the run.
+    case: the scenario, whose network carries messages. mechanism: what is attacked. rounds: a function that, for a
+    number of targets still needed, yields the users of further runs. pair: the classes between which a coin chooses.
+    looks_closely: whether batches have the raw view; then all clusters must have one size. certified: the noise for
+    which δ is certified in the networks as they turn out; None: the certified δ does not depend on the run.
     """
 
     case: Replicate
@@ -133,7 +134,14 @@ class ClusterTargets:
                 total, replicate = total + clusters, replicate + 1
 
     def _batch(self, outcome: Outcome, users: Round, coins: NDArray[np.bool_], epsilons: Sequence[float]) -> Batch:
-        """What the learner sees of the targets of a round with these coins (C,)."""
+        """What the learner sees of the targets of one run, one target in each of C clusters.
+
+        Args:
+            outcome: what the mechanism released in the run, with arrival times if there are any. users: the clusters'
+            boundaries, and how many users of each cluster besides the target hold either class. coins: (C,) the
+            targets' labels. epsilons: values of ε at which the targets' certified δ is summed, if it depends on the
+            run's network; may be empty.
+        """
         offsets, start, clusters = users.offsets, int(users.offsets[0]), len(coins)
         release, sizes = outcome.labels, np.diff(offsets)
         # What each user submitted: 0 nothing, 1 the low class, 2 the high class, 3 another class.
@@ -170,7 +178,12 @@ class ClusterTargets:
 
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
-    """Rounds of copies of one cluster with these labels (n,), whose first user is the target."""
+    """A function that yields runs of an audit in copies of one cluster. Its argument is how many targets are still
+    wanted. It yields one run, with at most as many copies, and fewer if they would take too much memory; the first user
+    of each copy is the target.
+
+    labels: (n,) the labels of the cluster's users.
+    """
     together = max(1, SHARDS * BLOCK // labels.size)
     ones = int(labels[1:].sum())
 
@@ -187,11 +200,11 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
     """A function that yields an audit's rounds: the users of a scenario's first replicate, one shard after another.
 
-    The function's argument is how many clusters are still wanted; it ends when it has them. In every cluster the first
-    user is the target. The shards of a `Population` are a single round.
+    The function's argument is how many clusters are still wanted; it ends when it has yielded as many. In every cluster
+    the first user is the target. All shards of a `Population` are a single round.
 
     Args:
-        people: the users. pair: the two classes of which the target holds one or the other.
+        people: the users. pair: the two classes; the target holds one or the other.
     """
 
     def rounds(missing: int) -> Iterator[Round]:
@@ -210,14 +223,20 @@ def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Itera
 
 
 def _holders(labels: NDArray[np.uint8], offsets: Ints, pair: ClassPair) -> Ints:
-    """How many users of each cluster, without its first, hold the pair's high class, and its low class: (2, C)."""
+    """How many users of each cluster, without its first user, hold the high class of a pair, and how many hold the low
+    class: (2, C). The target's coin chooses between the two classes.
+
+    Args:
+        labels: (n,) of the users. offsets: (C + 1,) where the clusters begin and end; a constant may be added to all.
+        pair: the two classes.
+    """
     first = offsets[:-1] - offsets[0]
     held = np.stack([labels == pair.high, labels == pair.low])
     return np.asarray(np.add.reduceat(held, first, axis=1, dtype=np.int64) - held[:, first])
 
 
 def _coined(people: People, offsets: Ints, coins: NDArray[np.uint8]) -> People:
-    """The people, where coins (C,) replace the labels of the first users of C clusters with these offsets (C + 1,)."""
+    """The people with coins (C,) as the labels of the first users of C clusters, which have these offsets (C + 1,)."""
     if isinstance(people, Population):
         labels = people.labels.copy()
         labels[offsets[:-1]] = coins
@@ -234,11 +253,11 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
 
     A submission's rank is its position in the order of its cluster's submissions, as a share of their number. The
     features are: the rank of the target's submission; whether the first submission is a one; whether the last one is;
-    the mean rank of ones less that of zeros.
+    the mean rank of ones less the mean rank of zeros.
 
     Args:
         cluster, member, high, arrival: (m,) for each submission the cluster, the number of the user in it (0 is the
-            target), whether it is a one, and when it arrived.
+        target), whether the submission is a one, and when it arrived.
     """
     order = np.lexsort((arrival, cluster))
     cluster, member, ones = cluster[order], member[order], high[order]
@@ -251,7 +270,7 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
     features[cluster[target], 0] = rank[target]
     some = counts > 0
     features[some, 1], features[some, 2] = ones[(ends - counts)[some]], ones[ends[some] - 1]
-    # The mean rank of ones less that of zeros, where a cluster has both.
+    # The mean rank of ones less that of zeros, where a cluster has ones and zeros.
     many = np.bincount(cluster, weights=ones, minlength=clusters)
     late = np.bincount(cluster, weights=rank * ones, minlength=clusters) / np.maximum(many, 1.0)
     early = np.bincount(cluster, weights=rank * ~ones, minlength=clusters) / np.maximum(counts - many, 1.0)

@@ -3,8 +3,8 @@
 Many copies of one small cluster are as many independent trials. They run in two worlds, which differ in the label of
 each cluster's first user, the target. A view of the learner is what the target submitted (nothing, 0 or 1), how many
 other users of the cluster submitted, and how many of these submitted a one. A pilot run with a seed of its own teaches
-which views are evidence of a label. Then this event is fixed, and its frequencies in fresh trials bound δ(ε) from
-below.
+which views are evidence of a label. These views are then fixed as an event, and its frequencies in fresh trials bound
+δ(ε) from below.
 
 With faults, the certified δ(ε) is conditional on the realised network of each cluster. Who is online, what is lost and
 who submits do not depend on labels. So the δ(ε) that the attack bounds is at most the mean over networks of the
@@ -53,7 +53,7 @@ Counts = NDArray[np.int64]
 Sent = NDArray[np.int8]
 """What each user of each cluster submitted, (clusters, n): 0 nothing, 1 a zero, 2 a one."""
 PILOT = 0.5
-"""Trials of the pilot run, as a share of the trials that count."""
+"""Number of trials of the pilot run, as a share of the trials that count."""
 
 
 class Copies(NamedTuple):
@@ -64,12 +64,12 @@ class Copies(NamedTuple):
 
 
 def copies(labels: NDArray[np.uint8], trials: int, seed: int) -> Iterator[Copies]:
-    """Yields populations made of copies of one cluster, together `trials` copies, each with the random streams of its
-    run. A population has at most 4 × 65,536 users, which bounds the memory.
+    """Yields populations made of copies of one cluster, `trials` copies in all, each population with the random streams
+    for its run. The copies are split so that a population has at most 4 × 65,536 users, which bounds the memory.
 
     Args:
-        labels: (n,) labels of the cluster; the first is the target's, and worlds in which it is 0 and 1 get
-        independent streams. trials: number of copies. seed: root seed.
+        labels: (n,) labels of the cluster's users, the first that of the target. The streams for her label 0 and for
+        her label 1 are independent. trials: number of copies. seed: root seed.
     """
     together = SHARDS * (BLOCK // labels.size)
     for batch, start in enumerate(range(0, trials, together)):
@@ -83,8 +83,8 @@ def sent_of(users: NDArray[np.integer], labels: NDArray[np.generic], cluster_siz
     """What each user of each cluster submitted, (clusters, n): 0 nothing, 1 a label 0, 2 a label 1.
 
     Args:
-        users: (m,) who submitted, numbered through all clusters from 0. labels: (m,) the label 0 or 1 that each of
-        them submitted. cluster_size: n. clusters: their number.
+        users: (m,) who submitted, numbered through all clusters from 0. labels: (m,) the label 0 or 1 that each of them
+        submitted. cluster_size: n. clusters: number of clusters.
     """
     sent = np.zeros(clusters * cluster_size, dtype=np.int8)
     sent[users] = 1 + labels.astype(np.int8)
@@ -106,12 +106,13 @@ def target_cells(sent: Sent) -> Counts:
 
 def coalition_cells(messages: Messages, views: CoalitionViews, population: Population) -> Counts:
     """What a coalition, users 1 to c of a cluster, sees together with the learner, as one number for each of C clusters
-    of n users, (C,): an index into the tables of `views`. User 0 is the target, whose label alone the coalition does
-    not know.
+    of n users, (C,): an index into the tables of `views`. User 0 is the target; the coalition knows all labels except
+    hers.
 
-    If a member fetched the target's noisy label, the number is this label, 0 or 1. Else it is made of two parts: how
-    many noisy labels of other users with label 0, and with label 1, the members fetched, and how many of these are
-    ones; and what the users outside the coalition who did not fetch from a member submitted.
+    If a member fetched the target's noisy label, the number is this label, 0 or 1. Otherwise it is made of two parts.
+    One is how many noisy labels of other users with label 0, and with label 1, the members fetched, and how many of
+    these are ones. The other is what the users outside the coalition submitted, without those who fetched from a
+    member.
 
     Args:
         messages: delivered messages that a member sent or got, or that the learner got. views: the numbering of the
@@ -175,15 +176,15 @@ def run_world(
     places: tuple[Path, ...] = (),
     noise: RandomizedResponse | None = None,
 ) -> World:
-    """How often each possible view of the observer occurs in an attack's trials, copies of one cluster, if every target
-    holds `label`. Also, if `noise` is given, δ at the attack's ε, (trials,), that is certified for each trial's network
-    as it turned out: who was online and what was lost. Otherwise this is empty.
+    """How often each of J possible views of the observer occurs in an attack's trials, copies of one cluster, if every
+    target holds `label`: an array `views` (J,). The array `deltas` (trials,) has for each trial δ at the attack's ε
+    that is certified for its network as it turned out: who was online and what was lost. Without `noise` it is empty.
 
     Args:
         attack: has the observer's views, how many other users hold label 1, ε, and the number of trials. mechanism:
-        what is attacked. network: the network that carries messages. seed: root seed. label: 0 or 1. places:
-        directories in which the network's files are looked for. noise: the randomizer for which δ is certified;
-        None: δ is not computed.
+        what is attacked. network: the network that carries messages. seed: root seed. label: 0 or 1. places: folders
+        with data files that the network may need, such as recorded times at which users are online. noise: the
+        randomizer for which δ is certified; None: δ is not computed.
     """
     views, counts, deltas = attack.views, np.zeros(attack.law.a.size, dtype=np.int64), [np.zeros(0)]
     for people, streams in copies(cluster_labels(views, attack.ones, label), attack.trials, seed):
@@ -215,15 +216,15 @@ class WorldCounts(NamedTuple):
 def run_worlds(
     attack: AttackPlan, mechanism: Deployment, case: Replicate, noise: RandomizedResponse | None = None
 ) -> WorldCounts:
-    """How often each of J possible views occurs with the targets' label 0 and with 1, (2, J): once in a pilot, half as
-    long and with a seed of its own, from which an attack learns which views are evidence; and once in the trials that
-    count. Also δ at the attack's ε that is certified for the network of each counted trial, label 0 first; empty if
-    `noise` is None.
+    """How often each of J possible views occurs with the targets' label 0 and with 1, (2, J), in two runs. The first is
+    a pilot, half as long and with a seed of its own, from which an attack learns which views are evidence. The second
+    has the trials that count. Also δ at the attack's ε that is certified for the network of each counted trial, those
+    with label 0 first; empty if `noise` is None.
 
     Args:
-        attack: has the observer's views, ε and the number of trials with each label. mechanism: what is attacked.
-        case: one run of a scenario, with its network, seed and files. noise: the randomizer for which δ is
-        certified; None: δ is not computed.
+        attack: has the observer's views, ε and the number of trials with each label. mechanism: what is attacked. case:
+        one run of a scenario, with its network, seed and files. noise: the randomizer for which δ is certified; None: δ
+        is not computed.
     """
     network, seed, places = case.scenario.network, case.scenario.seed, case.places
     few = replace(attack, trials=max(int(PILOT * attack.trials), 1))
@@ -258,7 +259,9 @@ class RealisedAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the attack proves no more than is certified."""
+        """Whether the lower bound of δ(ε) that the attack proves is at most the certified upper bound, that is the mean
+        of δ(ε) over networks as they may turn out.
+        """
         return self.delta_lower_confidence <= self.delta_certified
 
 
@@ -270,13 +273,15 @@ def audit_realised(
     *,
     data_dir: Path | None = None,
 ) -> RealisedAudit:
-    """Attack a scenario's exchange as a learner who sees who submits what.
+    """Attacks a scenario's exchange as a learner who sees who submits what.
 
     Args:
         scenario: has the mechanism, network, adversaries, δ and seed; labels are binary.
         cluster_size: n, 2 to 30.
-        trials: clusters simulated in each of the two worlds, without the pilot.
-        epsilon: ε at which δ is tested, at least 0 and below ε₀; None: a quarter of ε at δ = 1e-3 without faults.
+        trials: clusters simulated in each of two worlds, in which a cluster's first user, the target, holds label 0 or
+        label 1. Half as many more come before, as a pilot from which the attack learns what is evidence.
+        epsilon: ε at which δ is tested, at least 0 and below the ε of a single noisy label; None: a quarter of the ε
+        that the learner has at δ = 1e-3 without faults.
         data_dir: where data files are.
 
     Raises:
@@ -319,10 +324,11 @@ def audit_realised(
 
 
 def bernstein_margin(values: Floats, largest: float, error: float) -> float:
-    """By how much the mean of a law on [0, largest] exceeds the average of independent values (m,) at most.
+    """An upper bound of how much the mean of a distribution on [0, largest] exceeds the average of m independent draws
+    of it.
 
     The margin sqrt(2 variance L/m) + 7 largest L/(3 (m-1)), L = ln(2/error), fails with probability at most `error`
-    (Maurer and Pontil 2009, Theorem 4).
+    (Maurer and Pontil 2009, Theorem 4). values: (m,) the draws.
     """
     log = math.log(2.0 / error)
     spread = math.sqrt(2.0 * float(values.var(ddof=1)) * log / values.size)

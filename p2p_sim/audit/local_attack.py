@@ -2,8 +2,8 @@
 
 **Messages.** Every user is a target. Her label is a fair coin between the two most frequent classes, or between the two
 ends of a public grid of numbers. A message depends on its user's label, on her own noise and perhaps on earlier
-messages. So, given all messages, the coins are independent, and the probability of each depends on its user's message
-alone. A guess may look at all messages, and the tests of independent targets hold.
+messages. So, given all messages, the coins are independent, and the probability of each coin depends on its user's
+message alone. The tests of independent targets hold even if a guess looks at all messages.
 
 **Bags.** One user of each bag is a target, whose label is a fair coin. The attacker knows all other labels and who is
 counted, and subtracts the other labels from the counts. Bags have independent noise, so that targets are independent.
@@ -50,11 +50,13 @@ SCORED = ("hard", "bits", "soft", "signed")
 
 
 def audit_local(case: Replicate, trials: int, mechanism: LocalChannel | None = None) -> OneRunAudit:
-    """Attack a local mechanism.
+    """Attacks a local mechanism, in which each user sends a message that depends on her own label and noise. Every user
+    is a target: her label is a fair coin, which the attack guesses from her message. The result has lower bounds of ε
+    and δ that the right guesses prove, beside the certified ones.
 
     Args:
-        case: the replicate whose users are attacked. trials: the least number of targets.
-        mechanism: what is attacked; None: the mechanism that the scenario claims.
+        case: one random repetition of the scenario, with its users. trials: the least number of targets; the users are
+        run again until there are as many. mechanism: what is attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism is no local one.
@@ -97,8 +99,8 @@ class CoinedRun(NamedTuple):
 class AllUsers(RepeatedTargets):
     """All users as targets, run again with fresh coins and noise until there are enough.
 
-    mechanism: what is attacked. case: the scenario. people: whose labels coins replace. pair: the classes between which
-    a coin chooses.
+    mechanism: what is attacked. case: the scenario. people: the users; coins replace their labels. pair: the classes
+    between which a coin chooses.
     """
 
     mechanism: Deployment
@@ -108,11 +110,12 @@ class AllUsers(RepeatedTargets):
 
     def coined_run(self, streams: Streams, record: bool = False, **changes: float) -> CoinedRun:
         """One run of the mechanism in which every user's label is a fair coin between two classes: the coins (n,), the
-        users with these labels, and the outcome.
+        users with these labels, and the outcome, that is what the mechanism releases and the messages of the run.
 
         Args:
             streams: random streams of the run, also of the coins. record: whether every message is kept. changes:
-            values of network settings, by name, that replace the scenario's, such as duplication=0.0.
+            values that replace settings of the scenario's network, by their names; duplication=0.0, for example, lets
+            the network duplicate no message.
         """
         coins = streams.generator("audit-coin").random(self.people.num_users) < 0.5
         people = replace(self.people, labels=self.pair.labels(coins))
@@ -180,7 +183,7 @@ class MessageCurve(Account):
 
 
 def audit_aggregates(case: Replicate, trials: int, mechanism: Aggregates | None = None) -> OneRunAudit:
-    """Attack a mechanism that releases noisy counts of bags.
+    """Attacks a mechanism that releases noisy counts of bags.
 
     Args:
         case: the replicate whose users are attacked. trials: the least number of targets.
@@ -209,13 +212,16 @@ class BagTargets(RepeatedTargets):
         return join_targets([self._shard(shard, streams) for shard in self.people.shards])
 
     def _shard(self, shard: Shard, streams: Streams) -> ScoredTargets:
-        """The scored targets of one shard, a run of whole clusters that is processed at once. Its users are dealt at
-        random into bags; the first user of each bag is the target, and her label is a coin between a low and a high
-        class.
+        """The scored targets of one shard, a part of the clusters that is processed at once. The shard's users are
+        dealt at random into bags. The first user of each bag is the target, and her label is a coin between a low and a
+        high class.
 
         The attacker knows all other labels. From the bag's noisy counts of each class she subtracts the labels of the
         other users who are counted, so that the target's label and the noise are left. The score is what is left of the
-        high class less what is left of the low class (of a single count c, 2c - 1); 0 if the target is not counted.
+        high class less what is left of the low class. If only ones are counted, so that a single number c is left, it
+        is 2c - 1. It is 0 if the target is not counted.
+
+        streams: random numbers of the run.
         """
         streams = streams.within(shard.index)
         bags = Bags.dealt(shard.offsets, self.mechanism.bag_size, streams.generator("bags"))
@@ -243,9 +249,10 @@ class CountsCurve(Account):
     pure = "pure ε of the counts"
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """δ at each of J values of ε, (J,), for a user of the smallest cluster, if the scale of the noise on her bag's
-        counts is divided by `rise`. `rise` = 1 gives the certified δ; a larger one describes a leak by too little
-        noise, for which the audit computes how likely it would detect it.
+        """δ at each of J values of ε, (J,), for a user of the smallest cluster, against the learner who sees the noisy
+        counts of labels of her bag (a random group of users of her cluster). The scale of the noise on the counts is
+        divided by `rise`: 1 gives the certified δ, and a larger `rise` a leak by too little noise, about `rise` times
+        the ε. From it the audit computes how likely it would detect such a leak.
         """
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
         weaker = self.mechanism.model_copy(update={"noise_scale": scale})

@@ -4,8 +4,8 @@ One user in `APART` is a target, the same users in all runs. In each run a targe
 most frequent classes; all other users keep their own labels. A target's score is the model's log-odds of the high class
 against the low one at her features, less the mean of these log-odds over models of other runs. The attacker guesses the
 labels whose scores are largest in absolute value, as many as a pilot run suggests. `one_run_guesses` proves what the
-right guesses show of the whole certified curve. Runs with independent noise count together, as each target of one run
-is private in this run and absent from the others.
+right guesses show about the whole certified curve. Runs with independent noise count together, since each target of one
+run is private in this run, and her coin has no effect on the others.
 """
 
 import math
@@ -50,11 +50,11 @@ class ModelAudit:
     """A finished audit of a model.
 
     scenario: its name. mechanism, parameters: the mechanism's kind, and its parameters by name.
-    runs, targets: numbers of training runs, and of the targets of all runs. guesses: how many were right and wrong.
+    runs, targets: number of training runs, and number of targets of all runs. guesses: how many were right and wrong.
     curve_refused: whether the guesses refuse the certified curve. bound: the statement, at a δ below the error.
     epsilon_attacked: the lower bound of ε that the attack proves at this δ. mu_attacked: the largest μ for which the
-    attack refuses the curve of the Gaussian mechanism. epsilon_expected, mu_expected: about the values to expect, by a
-    pilot run. error: the probability that a sound mechanism fails any of the two tests.
+    attack refuses the curve of the Gaussian mechanism. epsilon_expected, mu_expected: about the values to expect,
+    according to a pilot run. error: the probability that a sound mechanism fails any of the two tests.
     """
 
     scenario: str
@@ -73,14 +73,15 @@ class ModelAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the audit finds no contradiction: the attacker's guesses refute neither the certified trade-off curve
-        of the model as a whole, nor the certified ε at one small δ.
+        """Whether the audit finds no contradiction to what is certified. The attacker's guesses of targets' labels must
+        refute neither of two claims: the trade-off curve between type I and type II errors that is certified for
+        somebody who sees the whole released model; and the certified ε at one small δ.
         """
         return not self.curve_refused and self.epsilon_attacked <= self.bound.epsilon_upper
 
 
 def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = None) -> ModelAudit:
-    """Attack the model that a scenario's curator releases.
+    """Attacks the model that a scenario's curator releases.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: the least number of targets of all runs.
@@ -93,7 +94,8 @@ def audit_model(case: Replicate, trials: int, mechanism: NoisySteps | None = Non
     scenario, chosen = case.scenario, np.arange(0, people.num_users, APART)
     runs = max(1, -(-trials // len(chosen)))
     with one_thread():
-        # The log-odds of models of other runs; the share of guesses that proves most in a pilot; the guesses.
+        # First the log-odds of models of other runs, then the share of guesses that proves most in a pilot, then the
+        # guesses.
         attack, targets = ModelTargets(mechanism or claimed, case, people, chosen), runs * len(chosen)
         held_out = [attack.run(Streams(scenario.seed + HELD_OUT_SEED, i), i, 0).scores for i in range(REFERENCES)]
         attack = replace(attack, reference=np.mean(held_out, axis=0))
@@ -150,7 +152,9 @@ class ModelTargets(RepeatedTargets):
 
 
 def _guessed(targets: ScoredTargets, share: float) -> Guesses:
-    """How many guesses are right and wrong if this share of the targets is guessed, by the largest absolute scores."""
+    """How many guesses are right and wrong if this share of the targets is guessed, those with the largest absolute
+    scores.
+    """
     scores = targets.scores[0]
     order = np.argsort(-np.abs(scores), kind="stable")[: max(1, round(share * len(scores)))]
     return right_and_wrong(scores[order] > 0.0, scores[order] <= 0.0, targets.labels[order])

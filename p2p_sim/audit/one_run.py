@@ -33,15 +33,15 @@ from p2p_sim.scenario import Scenario
 
 Floats = NDArray[np.float64]
 HELD_OUT_SEED, PILOT_SEED = 15_485_863, 7_919
-"""Added to the root seed for held-out runs, and for a pilot run."""
+"""Numbers added to the root seed: one for held-out runs, one for a pilot run."""
 SHARDS = 4
-"""Shards of copies of a cluster that are simulated at a time, which bounds the memory."""
+"""Number of shards, made of copies of a cluster, that are simulated at a time; this bounds the memory."""
 PILOT, FEWEST_PILOT, MOST_PILOT = 0.2, 2_000, 200_000
-"""Targets of the pilot as a share of the targets that count, and their limits; held-out runs have as many."""
+"""Number of targets of the pilot as a share of the targets that count, and its limits; held-out runs have as many."""
 RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Factors by which a leak raises ε, for each of which the power is computed."""
+"""Factors by which a leak raises ε; the power is computed for each of them."""
 PRINTED_RISE = 1.1
-"""The factor whose power is printed."""
+"""The factor for which the power is printed."""
 LEAST_POWER = 0.5
 """Power from which on a leak counts as one that an audit detects."""
 TYPE_ONE = np.linspace(0.0, 1.0, 201)
@@ -51,7 +51,7 @@ M = TypeVar("M")
 
 @dataclass(frozen=True)
 class Scope:
-    """What an attack looks at, in words. Its power is stated for one kind of leak alone: too little noise.
+    """What an attack looks at, in words. Its power is stated for only one kind of leak: too little noise.
 
     scores: what each score is. looks_for: leaks of other kinds that the attack looks for. overlooks: leaks for which it
     does not look. target: what a coin decides about a target: her label, or which of two whole rows is hers.
@@ -67,7 +67,7 @@ class Scope:
 class ScoredTargets(AttackScores):
     """The targets of one or more runs, with their scores.
 
-    users: how many were simulated. claims: (J,) the mean certified δ at each ε; None if no δ depends on the run.
+    users: how many users were simulated. claims: (J,) the mean certified δ at each ε; None if no δ depends on the run.
     """
 
     users: int
@@ -90,17 +90,21 @@ class Targets(ABC):
 
     @property
     def scope(self) -> Scope:
-        """What the attack looks at."""
+        """What the attack looks at, in words for the audit's report: what each score is, which kinds of leaks besides
+        too little noise it looks for, which it overlooks, and whether a coin decides about a target's label or about
+        her whole row.
+        """
         return Scope()
 
     @abstractmethod
     def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
-        """At least `trials` targets: for each her label, a fair coin, and the scores by which the attack guesses it.
+        """At least `trials` targets: for each of them her label, a fair coin, and the scores by which the attack
+        guesses it.
 
         Args:
-            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε; the result has the
-            targets' mean certified δ at each, (J,), if this depends on the run, such as on a network with faults,
-            and else None.
+            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε. The result has the
+            targets' mean certified δ at each ε, (J,), if this depends on the run, such as on a network with faults;
+            else None.
         """
 
 
@@ -112,7 +116,8 @@ class RepeatedTargets(Targets):
         """The targets of one run.
 
         Args:
-            streams: of its coins and noise. number: of the run, from 0. missing: how many targets are still needed.
+            streams: random streams of the run's coins and noise. number: index of the run, from 0. missing: how many
+            targets are still needed.
         """
 
     def sample(self, trials: int, seed: int, epsilons: Sequence[float]) -> ScoredTargets:
@@ -124,7 +129,7 @@ class RepeatedTargets(Targets):
 
 
 class SizeRange(NamedTuple):
-    """The numbers of users of the smallest and of the largest cluster."""
+    """The number of users of the smallest cluster, and that of the largest."""
 
     smallest: int
     largest: int
@@ -134,8 +139,9 @@ class SizeRange(NamedTuple):
 class Account(ABC):
     """What is certified of an audit's targets, and how δ grows if a leak raises ε.
 
-    mechanism: whose bound is stated. sizes: of the clusters of the targets. engine, paper: as in `OneRunAudit`. shares:
-    of `largest`, cut at `most`, at which δ is tested. pure: words for the pure ε `largest`.
+    mechanism: its bound is stated. sizes: numbers of users of the targets' clusters. engine, paper: as in
+    `OneRunAudit`. shares: shares of ε at which δ is tested, where ε is the smaller one of `largest` and `most`. pure:
+    words for the pure ε `largest`.
     """
 
     mechanism: Any
@@ -149,9 +155,9 @@ class Account(ABC):
 
     @property
     def largest(self) -> float:
-        """The ε from which follow the values at which the audit tests δ: fixed shares, from 0 to at most 1, of this ε,
-        or of `most` if that is smaller. By default it is the pure ε, with δ = 0, that the mechanism's accountant states
-        for the smallest cluster.
+        """The ε from which the values of ε follow at which the audit tests δ. They are fixed shares, 0 to at most 1, of
+        the smaller one of this ε and a fixed limit (8, unless a subclass sets another one). By default this ε is the
+        pure one, with δ = 0, that the mechanism's accountant states for the smallest cluster.
         """
         return float(self.mechanism.accountant(self.mechanism.setup, int(self.sizes.min())).pure_epsilon)
 
@@ -166,14 +172,16 @@ class Account(ABC):
         return SizeRange(int(self.sizes.min()), int(self.sizes.max()))
 
     def tested(self) -> list[float]:
-        """Values of ε at which δ is tested, ascending, 0 first."""
+        """Values of ε at which δ is tested, ascending, with 0 first."""
         largest = min(self.largest, self.most)
         return [share * largest for share in self.shares] if largest > 0.0 else [0.0, 1e-3]
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """About the mean δ of the targets at each ε if a leak, such as too little noise, makes ε `rise` times as large.
+        """About the mean δ of the targets at each of J values of ε, (J,), if a leak, such as too little noise, makes
+        the ε that is certified `rise` times as large. `rise` = 1 means no leak.
 
-        By default this is δ of randomised response between two labels whose ε₀ is `rise` times as large.
+        By default this is the δ of randomised response between two labels, which has the pure ε `rise` times the
+        largest certified one.
         """
         return np.array([pure_delta(rise * self.largest, epsilon) for epsilon in epsilons])
 
@@ -186,18 +194,22 @@ class Account(ABC):
         return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
 
     def curves(self) -> dict[str, Floats]:
-        """Trade-off curves for comparison, by name: type II errors at `TYPE_ONE`. By default that of the pure ε."""
+        """Trade-off curves with which the audit's figure compares what the attack reached: a dict from a curve's name
+        to an array (201,) of type II errors at the type I errors 0, 0.005, …, 1. By default it has one curve, that of
+        randomised response with the mechanism's largest pure ε.
+        """
         factor = math.exp(min(self.largest, 700.0))
         return {self.pure: np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)}
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """None: by default it is not known how the certified δ depends on a flip probability. A subclass that knows it
-        returns the smallest flip probability α whose certified δ is below what the attack proves, or None if there is
-        none.
+        """None here, as in general it is not known how the certified δ depends on a flip probability. A subclass that
+        knows it returns the smallest flip probability α of the noise for which the attack contradicts the certificate:
+        the δ that would be certified with α is below the lower bound that the right guesses prove. It returns None if
+        there is no such α.
 
         Args:
-            plan: has the J values of ε at which δ is tested. certified: (J,) the mean certified δ at each ε.
-            attacked: (J,) the lower bounds of it that the attack proves.
+            plan: has the J values of ε at which δ is tested. certified: (J,) the mean certified δ at each ε. attacked:
+            (J,) the lower bounds of this mean that the attack proves.
         """
         return None
 
@@ -206,22 +218,25 @@ class Account(ABC):
 class OneRunAudit:
     """A finished audit in one run.
 
-    scenario: its name. mechanism: its kind. engine: which carried the messages; "" where no messages travel.
-    parameters: of the mechanism, by name.
-    users, targets: how many were simulated, and how many of them were targets, without pilot and held-out runs.
-    clusters: the smallest and the largest size; None where sizes do not matter.
+    scenario: its name. mechanism: its kind. engine: which one carried the messages; "" where no messages travel.
+    parameters: the mechanism's parameters, by name.
+    users, targets: how many users were simulated, and how many of them were targets, without pilot and held-out runs.
+    clusters: the smallest and the largest size of a cluster; None where sizes do not matter.
     realised: whether the certified δ is conditional on the networks as they turned out.
-    plan: the rules of guessing. guesses: how many were right and wrong, for each rule.
+    plan: the rules of guessing. guesses: for each rule, how many guesses were right and wrong.
     certified: (J,) the mean over the targets of the certified δ, at the plan's J values of ε. attacked: (J,) the lower
     bounds of this mean that the attack proves. expected: (J,) about the bounds to expect of an exactly right mechanism.
     bound: the statement about the worst target, at the plan's δ. epsilon_attacked: the lower bound of its ε that the
     attack proves. epsilon_expected: about the bound to expect of an exactly right mechanism.
-    rises: factors on ε, each with the power: the probability that the audit detects noise so small that ε rises by it.
-    flip_prob_refused: the smallest flip probability α whose certified δ the attack refutes; None if it refutes none.
+    rises: factors on ε, each with the power: the probability that the audit detects noise so small that ε is this
+    factor times as large.
+    flip_prob_refused: the smallest flip probability α for which the attack refutes the certified δ; None if it refutes
+    none.
     paper: what the paper states about the worst target; None if it states nothing.
-    drawn: the trade-off that the attack reached. curves: other trade-off curves, type II errors at `TYPE_ONE` by name.
+    drawn: the trade-off that the attack reached. curves: other trade-off curves by name, as type II errors at
+    `TYPE_ONE`.
     error: the probability that a sound mechanism fails. scope: what the attack looks at.
-    declared: tests of what a protocol declares about its submissions; together they have the same error again.
+    declared: tests of what a protocol declares about its submissions; together they may fail with the same error again.
     """
 
     scenario: str
@@ -259,7 +274,11 @@ class OneRunAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the attack proves no more than is certified, and no test refuses what the protocol declares."""
+        """Whether the audit finds no contradiction: the attack proves no larger δ than is certified at any tested ε,
+        and no larger ε than is stated for the worst target (this is left out if δ is certified for the networks as they
+        turned out). Also, no statistical test may contradict what a protocol declares about its submissions: their
+        distribution given the noisy labels, or that all users are alike.
+        """
         within = self.realised or self.epsilon_attacked <= self.bound.epsilon_upper
         return bool((self.attacked <= self.certified).all()) and within and self.refuted is None
 
@@ -270,29 +289,29 @@ class OneRunAudit:
 
     @property
     def law(self) -> LossLaw:
-        """The law of the privacy loss of a pair of distributions that is at least as easy to tell apart as any pair
-        that satisfies the certified δ at the tested values of ε. The audit draws its trade-off curve.
+        """The law of the privacy loss of a pair of distributions. The pair is at least as easy to tell apart as any
+        pair that satisfies the certified δ at the tested values of ε. The audit draws the pair's trade-off curve.
         """
         return LossLaw.of(self.epsilons, self.certified.tolist())
 
     @property
     def power(self) -> float:
-        """About the probability that the audit detects noise that is too small, if ε is really 1.1 times
-        (`PRINTED_RISE`) the certified one.
+        """About the probability that the audit detects too little noise, if ε is really 1.1 times (`PRINTED_RISE`) the
+        certified one.
         """
         return dict(self.rises)[PRINTED_RISE]
 
     @property
     def smallest_rise(self) -> float | None:
-        """The smallest factor, of ten from 1.01 to 10 (`RISES`), such that the audit detects noise so small that ε is
-        this factor times the certified one, with a probability of at least 0.5 (`LEAST_POWER`). None if it detects none
-        of them.
+        """The smallest factor by which ε can exceed the certified one so that the audit detects it with a probability
+        of at least 0.5 (`LEAST_POWER`). Ten factors from 1.01 to 10 (`RISES`) are tried; None if none is detected with
+        this probability.
         """
         return next((rise for rise, power in self.rises if power >= LEAST_POWER), None)
 
 
 class Claim(NamedTuple, Generic[M]):
-    """The mechanism that a scenario deploys, whose claim an audit tests, and the users of the first replicate."""
+    """The mechanism that a scenario deploys, whose claim an audit tests, and the users of its first replicate."""
 
     mechanism: M
     people: Population
@@ -302,8 +321,8 @@ def claim_of(case: Replicate, refusal: str, *sorts: type[M]) -> Claim[M]:
     """The mechanism that a scenario deploys, and the users of the replicate (one random repetition of the scenario).
 
     Args:
-        case: the replicate. refusal: words that explain, in the error, why another mechanism cannot be audited.
-        sorts: the classes of which the mechanism must be.
+        case: the replicate. refusal: words that explain, in the error, why another mechanism cannot be audited. sorts:
+        classes; the mechanism must be of one of them.
 
     Raises:
         InputError: the mechanism is of none of these classes.
@@ -315,10 +334,14 @@ def claim_of(case: Replicate, refusal: str, *sorts: type[M]) -> Claim[M]:
 
 
 def perform_audit(scenario: Scenario, targets: Targets, account: Account, *, trials: int) -> OneRunAudit:
-    """Fix the rules of guessing by a pilot run, guess in another run, and compare with what is certified.
+    """Performs an audit: a pilot run fixes the rules by which targets' labels are guessed from their scores, another
+    run is guessed by these rules, and the lower bounds of δ and ε that the right guesses prove are compared with what
+    is certified.
 
     Args:
-        scenario: has the names, the seed and δ. trials: the least number of targets.
+        scenario: has the names, the seed and δ. targets: draws targets, each with a coin as her label and with the
+        scores that the attack gives her. account: what is certified of the targets: their δ at the tested values of ε,
+        and how δ grows if a leak raises ε. trials: the least number of targets.
     """
     with one_thread():
         # The pilot fixes the rules of guessing; then comes the run that counts.
@@ -365,7 +388,7 @@ def pilot_of(trials: int) -> int:
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
     """About the probability that some test of δ detects noise so small that ε is `rise` times as large."""
     epsilons = [event.epsilon for event in plan.deltas]
-    # How many times as large δ is at each ε with the leak; 1 where δ is 0.
+    # By which factor the leak raises δ at each ε; 1 where δ is 0.
     more, less = account.reached(epsilons, rise), account.reached(epsilons, 1.0)
     factors = np.divide(more, less, out=np.ones_like(more), where=less > 0.0)
     return max(

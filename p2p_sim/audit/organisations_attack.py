@@ -1,8 +1,8 @@
 """An audit in one run of organisations that release private models: one target in each organisation.
 
 The target is the first row from which an organisation learns its own model. A coin chooses between two whole rows: a
-long one, and one at the norm bound that points the other way, in odd runs by its features, in even runs by its label.
-If each row is clipped on its own, they become z and -z.
+long one, and one at the norm bound that points the other way. In odd runs it does so by its features, in even runs by
+its label. If each row is clipped on its own, the two become z and -z.
 
 The attacker knows all other rows and sees all models. For each of the two rows, a model's weights determine the noise b
 that must have led to them; the Hessian is the same for both rows. So the exact logarithm of the likelihood ratio is
@@ -40,17 +40,20 @@ from p2p_sim.replicate import Replicate
 from p2p_sim.stacking import GroupModels, PerturbedObjective, draw_noise
 
 DRAWS = 50_000
-"""Draws of the noise from which the power is estimated."""
+"""Number of draws of the noise from which the power is estimated."""
 LONG = 100.0
 """Length of a target's longer row, in units of the norm bound; rows that are not clipped reveal it."""
 
 
 def audit_organisations(case: Replicate, trials: int, mechanism: Organisations | None = None) -> OneRunAudit:
-    """Attack the models that organisations release.
+    """Attacks the private models that organisations release, each learned from the rows of its own users. In every
+    organisation one row is the target: a coin chooses between two whole rows, and the attack guesses it from the
+    models. A row's features are clipped to a bounded norm before learning. The result has lower bounds of ε and δ that
+    the right guesses prove, beside the certified ones.
 
     Args:
-        case: the scenario, whose first replicate has the rows. trials: the least number of targets.
-        mechanism: what is attacked; None: the mechanism that the scenario claims.
+        case: the scenario, whose first replicate has the rows. trials: the least number of targets. mechanism: what is
+        attacked; None: the mechanism that the scenario claims.
 
     Raises:
         InputError: the mechanism releases no models of organisations.
@@ -74,9 +77,10 @@ def audit_organisations(case: Replicate, trials: int, mechanism: Organisations |
 
 @dataclass(frozen=True)
 class OrganisationTargets(RepeatedTargets):
-    """One target in each organisation that learns, run again until there are enough; a coin chooses her row of two.
+    """One target in each organisation that learns, run again until there are enough; a coin chooses one of two rows as
+    hers.
 
-    claimed: the mechanism whose noise the score assumes. mechanism: what is attacked.
+    claimed: the mechanism with the noise that the score assumes. mechanism: what is attacked.
     """
 
     claimed: Organisations
@@ -97,14 +101,15 @@ class OrganisationTargets(RepeatedTargets):
         people, first = self.people, self.people.cluster_offsets[:-1]
         coins = streams.generator("audit-coin").random(len(first)) < 0.5
         target = first + [int(order_of(streams, k, n)[0]) for k, n in enumerate(people.cluster_sizes.tolist())]
-        # The target's row: a long row if the coin is 0; if it is 1, one at the norm bound with other features or label.
+        # The target's row is long if the coin is 0; if the coin is 1, it is at the norm bound, with opposite features
+        # or label.
         features, labels = people.features.astype(np.float64), people.labels.copy()
         long, short = LONG * self._row(streams), (-1.0 if by_features else 1.0) * self._row(streams)
         features[target] = np.where(coins[:, None], short, long)
         labels[target] = 0 if by_features else coins
         drawn = replace(people, features=features, labels=labels)
         outcome = self.mechanism.run(drawn, self.case.scenario.network, streams, places=self.case.places)
-        # Each organisation's own models, and the models of others towards which it drew them.
+        # Each organisation's own models, and the models of others towards which it drew its own.
         predictors = cast(ByCluster, cast(ModelRelease, outcome.release).predictor).predictors
         came = cast(OrganisationFacts, outcome.organisations).came
         sent = self.mechanism.models_sent(drawn, streams) if self.claimed.plan.source_weights else {}
@@ -116,8 +121,8 @@ class OrganisationTargets(RepeatedTargets):
 
     def _row(self, streams: Streams) -> Floats:
         """Features (d,) of a row whose norm in each group of features is exactly the bound to which rows are clipped:
-        the group's first feature has this value, all other features are 0. A target's two possible rows are multiples
-        of it.
+        the group's first feature has this value, and all other features are 0. A target's two possible rows are
+        multiples of this row.
         """
         row = np.zeros(self.people.features.shape[1])
         groups = self.claimed.plan.grouped(len(row), streams).members
@@ -129,16 +134,17 @@ class OrganisationTargets(RepeatedTargets):
     ) -> Floats:
         """The two scores (2,) by which the attack guesses which of two rows the target of organisation k has. Clipped,
         scaled and multiplied by the label ±1, the rows are -z and z. For either row, the released weights of each
-        feature group's model determine the noise, b₀ for -z and b₁ for z, that must have led to them.
+        feature group's model determine the noise vector that must have led to them: b₀ for -z and b₁ for z.
 
-        The first score is Σ over the groups of (|b₀| - |b₁|)/scale, the logarithm of the likelihood ratio. The second
-        is minus Σ (|b₀| + |b₁|): if the target's row has changed other users' rows, as clipping rows together would,
-        the models need more noise.
+        The first score is Σ over the groups of (|b₀| - |b₁|)/scale, with Euclidean norms: the logarithm of the
+        likelihood ratio. The second is minus Σ (|b₀| + |b₁|). If the target's row has changed other users' rows, as
+        clipping rows together would, the models need more noise.
 
         Args:
-            people: the rows of all users, with which the organisation learned. streams: of the run. k: the
-            organisation. models: its released models, one for each feature group. priors: for each group the
-            weights towards which its model was drawn; None: 0.
+            people: the rows of all users, with which the organisation learned. streams: random streams of the run. k:
+            the organisation. models: its released models, one for each feature group. priors: for each group the
+            weights of other organisations' models to which the penalty pulled its own weights; None: they were pulled
+            to 0.
         """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
@@ -163,8 +169,8 @@ class OrganisationTargets(RepeatedTargets):
 class OppositeRows(Account):
     """What is certified of a target whose row is z or -z.
 
-    stated: the statement about whole rows. noises: the noise of each target's own models. features: how many each group
-    has.
+    stated: the statement about whole rows. noises: for each target, the noise of her organisation's own models.
+    features: number of features of each group.
     """
 
     mechanism: Organisations
@@ -177,8 +183,8 @@ class OppositeRows(Account):
 
     @property
     def largest(self) -> float:
-        """The largest pure ε of a target among the organisations, for the test of her row z against -z. The audit tests
-        δ at shares 0 to 0.95 of it.
+        """The largest pure ε of a target among the organisations, for the test of her row z against her row -z. The
+        audit tests δ at shares 0 to 0.95 of it.
         """
         return max(noise.label_epsilon for noise in self.noises)
 
@@ -192,12 +198,15 @@ class OppositeRows(Account):
         return np.asarray(np.average(deltas, axis=0, weights=list(kinds.values())))
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement about whole rows, against organisations that learn; its ε is pure, and holds at every δ."""
+        """The bound of ε that the mechanism states for one whole row (features and label), in the organisation where it
+        is largest, against other organisations that learn from its models. Its ε is pure, so that it holds at every δ
+        and `delta` is not used.
+        """
         return self.stated
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """About δ at each of J values of ε, (J,), of the first organisation's target, whose row z or -z has the largest
-        norm allowed, if the noise on the models' gradients is divided by `rise`. It is a mean over 50,000 simulated
+        """About δ at each of J values of ε, (J,), of the first organisation's target, if the noise on the models'
+        gradients is divided by `rise`; her row z or -z has the largest norm allowed. It is a mean over 50,000 simulated
         draws of this noise. A `rise` above 1 describes a leak by too little noise, for which the audit computes how
         likely it would detect it.
         """

@@ -2,8 +2,8 @@
 
 The attacker knows the true labels of all other users. One score is the logarithm of the likelihood ratio of the
 cluster's noisy labels, exact where this is cheap. A classifier learns from held-out runs what else the release reveals,
-such as whose label a noisy label is. A curator who also releases the clusters' noisy distributions is attacked by
-events (`curator_attack`).
+such as which user a noisy label belongs to. A curator who also releases the clusters' noisy distributions is attacked
+by events (`curator_attack`).
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ from p2p_sim.privacy.rivals import ClusterResampling, ShuffledResponse
 from p2p_sim.replicate import Replicate, prepare
 
 LARGEST_EXACT = 4096
-"""Most clusters, and most users of a cluster, for which laws are tabulated."""
+"""Largest number of clusters, and largest number of users of a cluster, for which laws are tabulated."""
 _TAIL = -200.0
-"""Logarithm of the probability that is left out of the law of the others' noisy ones."""
+"""Logarithm of the probability that is left out of the law of the number of ones among the others' noisy labels."""
 
 
 def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = None) -> OneRunAudit:
-    """Attack a shuffler, or a curator who releases noisy labels alone.
+    """Attacks a shuffler, or a curator who releases noisy labels alone.
 
     Args:
         case: the scenario, whose first replicate has the users. trials: the least number of targets.
@@ -57,7 +57,9 @@ def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = No
 
 
 def own_label(batch: Batch) -> Floats:
-    """The scores (c,) of c targets by their own noisy labels: 1 for the high class, -1 for the low class, else 0."""
+    """The scores (c,) of c targets according to their own noisy labels: 1 for the high class, -1 for the low class,
+    else 0.
+    """
     return np.asarray((batch.own == 2).astype(np.float64) - (batch.own == 1))
 
 
@@ -171,7 +173,9 @@ class StatedCurves(ClusterAccount):
 
     def weaker(self, size: int, noise: float) -> Accountant:
         """The accountant that the mechanism itself states for a cluster of `size` users. `noise`, the share of the
-        claimed noise that a leak leaves, is ignored, since it is unknown how the mechanism's ε depends on its noise.
+        claimed noise that a leak leaves, is ignored: it is unknown how the mechanism's ε depends on its noise. The
+        method exists because all accounts of clusters have it; a leak is described in another way here, by a factor on
+        ε.
         """
         return self.mechanism.accountant(self.mechanism.setup, size)
 

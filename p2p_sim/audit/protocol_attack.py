@@ -1,10 +1,11 @@
-"""An audit in one run of a protocol: every user is a target, whose noisy labels in all messages are scored.
+"""An audit in one run of a protocol: every user is a target, scored by her noisy labels in all messages.
 
 Every user's label is a fair coin between the two most frequent classes. Given the noisy labels of all users, the coins
 are independent of each other and of all else that anybody sees, and the probability of a coin depends on its user's
-noisy label alone. So the tests of independent targets hold any score against ε₀ of a noisy label. Scores count the
-labels in a user's messages. If noise is drawn once, these labels are equal; if they differ, held-out runs teach what
-their numbers reveal. What a protocol declares about its submissions is tested in further runs (`declared_submissions`).
+noisy label alone. So the tests of independent targets hold for any score, against the ε₀ of a noisy label. Scores count
+the labels in a user's messages. If noise is drawn once, these labels are equal; if they differ, held-out runs teach
+what their numbers reveal. What a protocol declares about its submissions is tested in further runs
+(`declared_submissions`).
 """
 
 import itertools
@@ -34,17 +35,19 @@ from p2p_sim.privacy import PrivacyBound
 from p2p_sim.replicate import Replicate
 
 MOST = 4
-"""Larger counts of labels are taken as this one."""
+"""Counts of labels above this one are taken as this one."""
 MOST_DECLARED = 100_000
-"""Most users whose submissions test what a protocol declares."""
+"""Largest number of users whose submissions test what a protocol declares."""
 DECLARED_SEED = 32_452_843
 """Added to the root seed for these users' runs."""
 
 
 def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | None = None) -> OneRunAudit:
     """The audit of a protocol by which users exchange noisy labels. Every user is a target whose label is a fair coin.
-    The attack guesses these coins from the noisy labels in users' messages, and proves lower bounds of ε and δ beside
-    the certified ones. What the protocol declares about its submissions is tested too, where it applies.
+    The attack guesses these coins from the numbers of noisy labels of either class in a user's messages. The right
+    guesses prove lower bounds of ε and δ, which are compared with those certified for a noisy label that is drawn once.
+    If the protocol declares how its submissions depend on the noisy labels, or that all users are alike in it, this is
+    tested too.
 
     Args:
         case: one replicate (random repetition) of a scenario, with its users. trials: the least number of targets.
@@ -73,12 +76,14 @@ def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | 
 
 
 def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
-    """The estimated log-odds of a coin 1 against a coin 0 for each combination of a user's four counts, an array of
-    shape (5, 5, 5, 5). A count above 4 is taken as 4 (`MOST`); one occurrence is added for each coin and combination.
+    """The estimated log-odds of a user's coin being 1 against 0 for each combination of four counts of labels that she
+    sent, an array (5, 5, 5, 5) with an axis for each count. The counts are, in order: high-class labels to the learner,
+    low-class labels to the learner, high-class labels to peers, low-class labels to peers. A coin of 1 chooses the high
+    class as her label, 0 the low class. A count above 4 is taken as 4; 1 is added to how often each combination occurs
+    with each coin, so that no logarithm is infinite.
 
     Args:
-        counts: (n, 4) how many labels of the high and of the low class each of n users sent to the learner, then to
-        peers, in runs that serve only to learn. coins: (n,) the users' coins, which chose their labels.
+        counts: (n, 4) the counts of each of n users, in runs that serve only to learn. coins: (n,) the users' coins.
     """
     cells, shape = tuple(np.minimum(counts, MOST).T), (MOST + 1,) * counts.shape[1]
     occurrences = np.ones((2, *shape))
@@ -101,7 +106,7 @@ class SentLabels(NamedTuple):
 class SenderTargets(AllUsers):
     """All users as targets of a protocol, scored by the labels that they send.
 
-    odds: the log-odds of each combination of counts, as in `log_odds`; all 0 before anything is learned.
+    odds: the log-odds of each combination of counts, made by `log_odds`; all 0 before anything is learned.
     """
 
     mechanism: ProtocolMechanism
@@ -137,10 +142,13 @@ class SenderTargets(AllUsers):
         return SentLabels(coins, np.stack(counts, axis=1))
 
     def submissions(self, trials: int) -> list[HeldAndSubmitted]:
-        """For each cluster of n users, what its users held and submitted in R runs, as arrays (R, n): whether a user's
-        noisy label is of the high class, how many labels of the high class she submitted, and how many labels in all.
-        In these runs the network duplicates no message. trials: R is the least number of runs with so many users
-        together.
+        """What the users of each cluster held and submitted in R runs, for the test of what a protocol declares about
+        its submissions. The list has for each cluster of n users three arrays (R, n): held, whether a user's noisy
+        label is of the high class; ones, how many labels of this class she submitted; count, how many labels she
+        submitted in all. A coin chooses each user's label, between the high and the low class. In these runs the
+        network duplicates no message.
+
+        trials: R is the smallest number of runs that have at least this many users together.
         """
         users, runs = self.people.num_users, -(-trials // self.people.num_users)
         held = np.zeros((runs, users), dtype=np.bool_)
@@ -171,10 +179,10 @@ class NoisyLabelCurve(Account):
     clusters = None
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement that a noisy label is private with ε₀, whatever is sent how often. If the protocol declares
-        anything about its submissions, their law or a symmetry among users, the statement is against an eavesdropper,
-        who sees all messages; else it is against the learner. ε₀ holds with δ = 0; `delta` is only noted in the
-        statement.
+        """The statement that ε₀ bounds what anybody can learn of a user's label from her noisy label, however often it
+        is sent. If the protocol declares a distribution of its submissions given the noisy labels, or that all users
+        are alike, the statement names as its observer an eavesdropper, who sees all messages; else the learner. ε₀
+        holds with δ = 0; `delta` is only noted in the statement.
         """
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 

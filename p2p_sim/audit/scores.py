@@ -17,17 +17,18 @@ from p2p_sim.privacy.exchange import OtherUsers, SmoothKernel, likelihoods
 Score = Callable[[Batch], Floats]
 """The scores (c,) of a batch of c targets: the larger a score, the likelier the target's label is the high class."""
 LARGEST_TABLE = 512
-"""Most users of a cluster whose law is tabulated."""
+"""Largest number of users of a cluster whose law is tabulated."""
 MOST_TABLES = 64
-"""Most clusters whose laws are tabulated."""
+"""Largest number of clusters whose laws are tabulated."""
 _TREES, _TOGETHER = 60, 200_000
 """The number of trees of a classifier; the number of targets scored at a time, which bounds the memory."""
 
 
 class RatioTable(NamedTuple):
-    """Log likelihood ratios (T, n + 1) of a cluster of n users, by the number of submissions and of ones among them.
+    """Log likelihood ratios (T, n + 1) of a cluster of n users: a row for each number of submissions, and a column for
+    each number of ones among them.
 
-    Row 0 is of `first` submissions.
+    Row 0 is for `first` submissions, and each further row for one more.
     """
 
     first: int
@@ -49,8 +50,8 @@ def log_ratio(zero: Floats, one: Floats, flip_prob: float) -> Floats:
 class LikelihoodRatio:
     """ln Pr[view | label 1] - ln Pr[view | label 0], where a view is the number of submissions and of ones among them.
 
-    The ratio is exact if `tabulated`. Otherwise both laws of the ones are taken as normal with the same variance, which
-    only costs power.
+    The ratio is exact if `tabulated`. Otherwise the number of ones is taken as normal under both labels, with the same
+    variance; this only costs power.
 
     flip_prob, sampling_rate: α and θ. kernel: how the law of a submission depends on the noisy ones of the cluster;
     None: a submission is the noisy label of a uniform user.
@@ -63,10 +64,12 @@ class LikelihoodRatio:
     _tables: dict[tuple[int, int], RatioTable] = field(default_factory=dict, repr=False, compare=False)
 
     def __call__(self, batch: Batch) -> Floats:
-        """The scores (c,) of c targets, one in each cluster: ln Pr[view | label 1] - ln Pr[view | label 0] for the view
-        of how many users of the cluster submitted, and how many of them a 1. The score is exact if the laws are
-        tabulated, else a normal approximation. batch: these numbers, the cluster sizes, and how many other users hold
-        label 1.
+        """The scores (c,) of c targets, one in each cluster: ln Pr[view | label 1] - ln Pr[view | label 0]. The view is
+        how many users of the cluster submitted, and how many of them a 1. The score is exact if the object was made
+        with `tabulated`, else from a normal approximation.
+
+        batch: for each target the number of submissions (sent) and of ones among them (sent_ones), the cluster size
+        (sizes), and how many other users hold label 1 (ones).
         """
         if not self.tabulated:
             return self._normal(batch)
@@ -82,9 +85,9 @@ class LikelihoodRatio:
         return scores
 
     def _table(self, size: int, ones: int) -> RatioTable:
-        """The log likelihood ratios of the target's label 1 against 0 in a cluster of n users, as a table (T, n + 1): a
-        line for each likely number of submissions, ascending from the returned `first`, and a column for each number of
-        ones among them. The target's true label is not used.
+        """The log likelihood ratios of the target's label 1 against 0 in a cluster of n users. They are the array
+        `ratios` (T, n + 1): a row for each number of submissions that is likely at the sampling rate θ, and a column
+        for each number of ones among them. Row 0 is for `first` submissions, and each further row for one more.
 
         Args:
             size: n. ones: how many of the other users hold label 1.
@@ -98,14 +101,16 @@ class LikelihoodRatio:
         return RatioTable(low, ratios)
 
     def _normal(self, batch: Batch) -> Floats:
-        """Approximate log likelihood ratios (c,) of c targets, in clusters of n users of whom t submitted, if the
-        number of ones among the t submissions is taken as normal for both labels of the target.
+        """Approximate log likelihood ratios (c,) of c targets, in clusters of n users of whom t submitted. The number
+        of ones among the t submissions is taken as normal for both labels of the target, with the same variance; this
+        only costs power.
 
-        Its variance is taken as equal for both labels. The means differ by t g'(p) (1-2α)/n, where α is the flip
-        probability, p the expected share of ones among the noisy labels, and g(p) the probability that a submission is
-        a one: p itself, unless users submit the majority of several peers.
+        The means differ by t g'(p) (1-2α)/n, where α is the flip probability, p the expected share of ones among the
+        noisy labels, and g(p) the probability that a submission is a one, with the derivative g'. g(p) is p itself,
+        unless a user asks several peers and submits the majority of their labels.
 
-        batch: n, t and the number of submitted ones for each target, and how many other users hold label 1.
+        batch: for each target n (sizes), t (sent), the number of submitted ones (sent_ones), and how many other users
+        hold label 1 (ones).
         """
         n, t, alpha = batch.sizes, batch.sent, self.flip_prob
         others = batch.ones * (1.0 - alpha) + (n - 1 - batch.ones) * alpha
@@ -130,8 +135,10 @@ def learn_classifier(features: NDArray[np.float32], labels: NDArray[np.bool_]) -
 
 
 def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
-    """Features (N, F) of N targets, from which a classifier learns their labels. First comes the score that is made for
-    the mechanism, then what is seen of each target's cluster, such as who submitted what.
+    """Features (N, F) of N targets, from which a classifier learns their labels. Column 0 is the score made for the
+    mechanism. Then come what the target, the next user and the last user of her cluster submitted (as 0-1 columns),
+    shares of users who submitted and of submissions that are ones, and the cluster's size; last, where these are looked
+    at, features of the order of arrival and each user's submission with its time.
 
     Args:
         batches: the targets, in pieces. ratio: a function that gives the scores (c,) of a piece of c targets.
@@ -140,9 +147,10 @@ def _features(batches: Sequence[Batch], ratio: Score) -> NDArray[np.float32]:
 
 
 def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
-    """Which users of a cluster submitted anything, (N, n), for each of N targets with a cluster of n users. features:
-    (N, F); the last 3n columns are what each user submitted as a number (0: nothing), when it arrived, and the times in
-    order. size: n.
+    """Which users of a cluster submitted anything, (N, n), for each of N targets with a cluster of n users.
+
+    features: (N, F). The last 3n columns are, for each user, what she submitted as a number (0: nothing), then for each
+    user when that arrived, then the cluster's n arrival times in ascending order. size: n.
     """
     return np.asarray(features[:, -3 * size : features.shape[1] - 2 * size] > 0.0)
 
@@ -151,9 +159,9 @@ def _submits(features: NDArray[np.float32], size: int) -> NDArray[np.bool_]:
 class ClusterAttack(Targets):
     """An attack on targets, one in each cluster, with the scores that it gives them.
 
-    ratio: the score made for the mechanism. classifier: the classifier whose log-odds are a score. exact: for each
-    score, whether it is the exact logarithm of the likelihood ratio. submitters: scores by who submits together; None
-    if the attack does not look at the raw view.
+    ratio: the score made for the mechanism. classifier: its log-odds are a score. exact: for each score, whether it is
+    the exact logarithm of the likelihood ratio. submitters: scores by who submits together; None if the attack does not
+    look at the raw view.
     """
 
     targets: ClusterTargets
@@ -164,14 +172,16 @@ class ClusterAttack(Targets):
 
     @staticmethod
     def prepared(targets: ClusterTargets, ratio: Score, exact: bool, trials: int, seed: int) -> "ClusterAttack":
-        """The attack, with a classifier that has learned to tell targets' labels apart from runs that serve only to
-        learn. If those show every user's submission, the attack also learns scores from who submits together.
+        """The attack on targets' labels, with a classifier that has learned to guess them in held-out runs, which serve
+        only to learn. If these runs show every user's submission, the attack also learns scores from which sets of
+        users submit in the same run.
 
         Args:
-            targets: draws targets, one in each cluster, with what the learner sees of them. ratio: a function that
-            scores a batch of targets by a formula made for the mechanism. exact: whether these scores are exact
-            logarithms of the likelihood ratio. trials: how many targets will count later; it fixes how many serve
-            to learn. seed: root seed of the audit, to which a constant is added here.
+            targets: draws batches of targets, one in each cluster, with their labels and what the learner sees of their
+            clusters. ratio: a function that scores a batch of targets by a formula made for the mechanism. exact:
+            whether these scores are exact logarithms of the likelihood ratio. trials: how many targets will count
+            later; it fixes how many serve to learn. seed: root seed of the audit; the held-out runs have another seed,
+            this one plus a constant.
         """
         held_out = list(targets.batches(pilot_of(trials), seed + HELD_OUT_SEED))
         labels, features = np.concatenate([batch.labels for batch in held_out]), _features(held_out, ratio)
@@ -185,7 +195,7 @@ class ClusterAttack(Targets):
     @property
     def scope(self) -> Scope:
         """In words, for the audit's report: what each score looks at, which leaks besides too little noise the attack
-        looks for, and which it overlooks.
+        looks for, and which leaks it overlooks.
         """
         scores = ("the score made for the mechanism", "a classifier")
         if self.submitters is None:
@@ -222,10 +232,13 @@ class ClusterAttack(Targets):
         return ScoredTargets(coins, np.concatenate(scores, axis=1), users, mean)
 
     def _scores(self, batches: Sequence[Batch]) -> NDArray[np.float32]:
-        """The scores of N targets by A attacks, (A, N), the larger the likelier is the target's label 1. The first is
-        the score made for the mechanism, usually a log likelihood ratio; the second is a classifier's log-odds. If the
-        attack looks at who submits together (A = 5), three more follow: the first score plus the evidence of a parity,
-        of a combination of users, and of the whole pattern. batches: the targets, in pieces.
+        """The scores of N targets by A attacks, (A, N): the larger a score, the likelier the target's label is 1. The
+        first is the score made for the mechanism, usually a log likelihood ratio; the second is a classifier's
+        log-odds. If the attack looks at who submits together (A = 5), three more follow. Each is the first score plus
+        log-odds learned from held-out runs. These are log-odds of the label given, in turn: whether an odd number of a
+        set of users submits, which of some users submit and which do not, and the whole pattern of who submits.
+
+        batches: the targets, in pieces.
         """
         features = _features(batches, self.ratio)
         ratio = features[:, 0]

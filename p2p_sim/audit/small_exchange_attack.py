@@ -1,7 +1,8 @@
 """The audit of any scenario: it chooses the attack on the scenario's mechanism and network.
 
-An exchange in small clusters is attacked view by view, in two worlds on the event engine: the target, the first user of
-each cluster, holds label 0 in one world and 1 in the other, and all else has the same law.
+An exchange in small clusters is attacked view by view: it is counted how often each view of the observer occurs. This
+is done in two worlds on the event engine. The target, the first user of each cluster, holds label 0 in one world and 1
+in the other, and all else has the same law.
 """
 
 from collections.abc import Callable
@@ -66,12 +67,12 @@ ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     ProtocolConfig: audit_protocol,
     Mechanism: audit_pooled,
 }
-"""The audit of each sort of mechanism; the first sort that fits counts."""
+"""The audit of each sort of mechanism; the first sort that fits is taken."""
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
-    """The audit of what a scenario's mechanism releases about its own users, by the attack that fits the mechanism:
-    lower bounds of ε and δ that the attack proves, beside the certified ones. The result is a `ModelAudit` if the
+    """The audit of what a scenario's mechanism releases about its own users, by the attack that fits the mechanism. The
+    result has lower bounds of ε and δ that the attack proves, beside the certified ones. It is a `ModelAudit` if the
     mechanism trains a model by noisy gradient steps, else a `OneRunAudit`.
 
     Args:
@@ -90,9 +91,9 @@ def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
 
 
 LARGEST_CLUSTER = 30
-"""Most users of a cluster that is attacked view by view."""
+"""Largest number of users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
-"""Most users of a cluster of which copies are attacked."""
+"""Largest number of users of a cluster that is attacked as copies."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 
 
@@ -133,23 +134,28 @@ def audit(
     data_dir: Path | None = None,
     learn: bool = True,
 ) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit:
-    """Attack a scenario's mechanism and compare the result with what is certified.
+    """Attacks a scenario's mechanism and compares the result with what is certified.
 
-    A label exchange in clusters of at most 30 users is attacked view by view, in two worlds, on the event engine. In
-    larger clusters, and where users ask several peers, it is attacked in one run at its own size, on the scenario's
-    engine. A curator who releases noisy distributions is attacked by events; each other mechanism has an attack in one
-    run.
+    A label exchange in clusters of at most 30 users is attacked view by view: it is counted how often each view of the
+    observer occurs if a target's label is 0, and if it is 1, on the event engine. The result is an `Audit`, or a
+    `RealisedAudit` on a network with faults or with adversaries. In larger clusters, and where users ask several peers,
+    the exchange is attacked in one run at its own size, on the scenario's engine; the result is a `OneRunAudit`. For a
+    curator who releases noisy label distributions of clusters, it is counted how often a rare event occurs in them; the
+    result is a `CuratorAudit`. Every other mechanism has an attack in one run; the result is a `ModelAudit` if it
+    trains a model by noisy gradient steps, else a `OneRunAudit`.
 
     Args:
         scenario: has the mechanism, network, δ and seed, and the clusters unless `cluster_size` is set. Labels of an
-            exchange are binary.
+        exchange are binary.
         observer: "learner" or "coalition" (passive users of the cluster, pooled with the learner).
-        members: c, users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
-        trials: clusters simulated in each of the two worlds, or targets in one run, 1,000 to 10,000,000.
+        members: c, number of users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
+        trials: clusters simulated in each of the two worlds (target's label 0 or 1), or targets in one run, 1,000 to
+        10,000,000.
         cluster_size: n of copies of one cluster, 2 to 1,000,000; None: the scenario's own clusters.
-        epsilon: ε at which δ is tested, below ε₀, in clusters of at most 30; None: the ε with the most power.
+        epsilon: ε at which δ is tested, below the ε of a single noisy label, in clusters of at most 30 users; None: the
+        ε with the most power.
         data_dir: where data files are; None: the environment variable P2P_SIM_DATA.
-        learn: whether a classifier also attacks all submissions and their times, in clusters of at most 30.
+        learn: whether a classifier also attacks all submissions and their times, in clusters of at most 30 users.
 
     Raises:
         InputError: an argument is out of its range.
@@ -197,7 +203,17 @@ def _audit_small(
     data_dir: Path | None,
     learn: bool,
 ) -> Audit | RealisedAudit:
-    """Attack an exchange in clusters of at most 30 users, view by view; arguments as in `audit`."""
+    """Attacks a label exchange in clusters of at most 30 users: it counts how often each view of the observer (what it
+    can see of a cluster) occurs if a target's label is 0, and if it is 1. Without faults of the network and without
+    adversaries, the result is an `Audit`, which compares with the exact bound. Otherwise it is a `RealisedAudit`, whose
+    certified bound depends on the networks as they turned out.
+
+    Args:
+        scenario: has the mechanism, network, δ and seed. size: n, the number of users of a cluster. colluders: number
+        of users in a coalition with the learner; 0: the learner alone. trials: clusters in each of the two worlds.
+        epsilon: ε at which δ is tested; None: it is chosen. data_dir: folder of data files. learn: whether, without
+        faults and without a coalition, a classifier also attacks all submissions and their times.
+    """
     if colluders >= size:
         raise InputError(f"--members {colluders}: must be below the cluster size, {size}; the target is no member")
     if not scenario.network.ideal or scenario.adversaries != NOBODY:

@@ -1,5 +1,4 @@
-"""The base of all configuration classes: strict types, no change, no unknown key; a text below each key describes it.
-"""
+"""The base of all configuration classes: strict types, no change, no unknown key, a description below each key."""
 
 import ast
 import inspect

@@ -1,5 +1,4 @@
-"""Errors of one clear line, suggestions for wrong names, and checks of arguments; it imports little and loads quickly.
-"""
+"""Errors of one clear line, suggestions for wrong names, and checks of arguments. Imports little, so loads quickly."""
 
 import operator
 import os
@@ -48,8 +47,7 @@ def _one_line(message: str) -> str:
 
 
 class RunFailed(Exception):  # noqa: N818
-    """The error of a run that cannot go on although its input is right, in one clear line. Finished rows are on disk.
-    """
+    """The error, of one clear line, of a run that cannot go on although its input is right; finished rows are kept."""
 
 
 def shortened(text: str) -> str:

@@ -21,14 +21,16 @@ if not (PACKAGE / "scenarios").is_dir():
         if tomllib.loads(file.read_text(encoding="utf-8"))["project"]["name"] == "p2p-sim":
             _AROUND = PACKAGE.parent
 SCENARIOS, EXAMPLES = _AROUND / "scenarios", _AROUND / "examples"
-"""Folders of the shipped files: inside the package where a wheel is installed, beside the package in a checkout."""
+"""Folders of the shipped files: inside the package if it was installed from a wheel, beside it in a checkout."""
 SWEEPS = "sweeps/"
-"""The beginning of a shipped sweep's full name, which `p2p-sim sweep` does not need."""
+"""The beginning of a shipped sweep's full name; the command `p2p-sim sweep` takes names without it."""
 
 
 @cache
 def shipped() -> dict[str, Path]:
-    """Files that come with p2p-sim, by full name: quickstart, network/loss, sweeps/users, own_mechanism/own."""
+    """The files that come with p2p-sim, by full name, such as quickstart, network/loss, sweeps/users and
+    own_mechanism/own.
+    """
     return {
         path.relative_to(folder).with_suffix("").as_posix(): path
         for folder in (SCENARIOS, EXAMPLES)
@@ -38,7 +40,7 @@ def shipped() -> dict[str, Path]:
 
 
 def named(name: str, sweep: bool) -> Path | None:
-    """The path of the shipped file with a name; None if there is none.
+    """The path of the shipped file that has a name; None if there is none.
 
     Args:
         name: the full name, or a sweep's name without `sweeps/`. sweep: look among the sweeps first.
@@ -50,12 +52,12 @@ def named(name: str, sweep: bool) -> Path | None:
 def find_scenario(name: str | Path, sweep: bool = False, folder: Path = Path()) -> Path:
     """The path of the scenario or sweep file that a user names.
 
-    A path is taken as it is. Otherwise, the user's own file <name>.toml comes before the shipped file with the name.
+    A path is taken as it is. For a name, the user's own file <name>.toml is taken before the shipped file of this name.
 
     Args:
         name: a path, such as mine.toml, or a name, such as quickstart or network/loss.
         sweep: look among the shipped sweeps first.
-        folder: of the user's own files; default: the current directory.
+        folder: where the user's own files are; default: the current directory.
 
     Raises:
         InputError: `name` is no path, and no file has this name.
@@ -86,7 +88,7 @@ def is_shipped(path: Path) -> bool:
 
 
 def lacking(path: Path) -> str:
-    """A message on the plug-in that a shipped file needs and that is not installed; empty if none is missing."""
+    """A message that names the plug-in that a shipped file needs, if it is not installed; empty if none is missing."""
     if not (is_shipped(path) and path.is_relative_to(EXAMPLES)):
         return ""
     missing = sorted(name for name in {*plug_in_of(path.parent).values()} if not installed(name))
@@ -109,7 +111,10 @@ def installed(package: str) -> bool:
 
 @cache
 def plug_in_of(example: Path) -> dict[str, str]:
-    """The package's name for each kind that an example's package offers, read from the example's pyproject.toml."""
+    """The kinds that one example of a plug-in adds, such as kinds of mechanisms or learners by which scenarios choose
+    them, each with the name of the example's package. They are read from the file pyproject.toml in `example`, the
+    folder of this package.
+    """
     project = tomllib.loads((example / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return {kind: project["name"] for kinds in project.get("entry-points", {}).values() for kind in kinds}
 

@@ -1,9 +1,10 @@
 """What makes a run the same everywhere: named, independent random streams from one seed, and one numerical thread.
 
-A stream is addressed by (seed, replicate, purpose, shard, attempt). Event order, faults and other shards
-thus leave a user's numbers unchanged. Two mechanisms on the same replicate have the same users and the same network,
-and draw their noise from the same numbers. A noise salt changes all streams but the users'.
-The numbers are for simulation: they are not cryptographic noise and must not protect anyone's real label.
+A stream is addressed by (seed, replicate, purpose, shard, attempt). A replicate is one random repetition, and a shard
+is a group of whole clusters that is simulated at once. Event order, faults and other shards thus leave a user's numbers
+unchanged. Two mechanisms on the same replicate have the same users and the same network, and draw their noise from the
+same numbers. A noise salt changes all streams except those that fix who the users are. The numbers are for simulation:
+they are not cryptographic noise and must not protect anyone's real label.
 """
 
 import hashlib
@@ -25,7 +26,8 @@ BLOCK = 65_536
 CACHED = 8_192
 """Count of numbers computed at a time, so that intermediate results stay in the cache; it changes no number."""
 OF_THE_USERS = frozenset({"law", "population", "holdout", "clusters", "overlay"})
-"""Purposes that a noise salt leaves alone, besides all of "role-": who the users are and who knows whom."""
+"""Purposes that a noise salt leaves alone: who the users are and who knows whom. It also leaves alone all purposes that
+begin with "role-"."""
 GOLDEN = 0x9E3779B97F4A7C15
 """SplitMix64's step: 2**64 over the golden ratio, made odd."""
 
@@ -38,7 +40,7 @@ class Streams:
         seed: root seed, a non-negative integer.
         replicate: index of the replicate, from 0.
         noise_salt: 0 to 2**32 - 1; another salt changes all streams except those of `OF_THE_USERS` and of roles.
-        home: the shard of streams that are asked for without a shard.
+        home: the default shard, for requests that name no shard.
     """
 
     seed: int
@@ -47,8 +49,8 @@ class Streams:
     home: int = 0
 
     def within(self, shard: int) -> "Streams":
-        """The same random streams with another default shard: requests for a stream that name no shard (a group of
-        whole clusters that is simulated at once) get the stream of `shard`.
+        """The same random streams with another default shard, where a shard is a group of whole clusters that is
+        simulated at once: requests for a stream that name no shard get the stream of `shard`.
         """
         return replace(self, home=shard)
 
@@ -67,17 +69,22 @@ class Streams:
         return np.random.Generator(np.random.PCG64(self._sequence(purpose, shard, attempt)))
 
     def uniforms(self, purpose: str, shard: int | None = None, attempt: int = 0) -> "Uniforms":
-        """The stream with this address as uniform numbers that are looked up by index, in any order.
+        """A stream of uniform numbers in [0, 1) that are looked up by index, in any order. The same arguments always
+        give the same numbers; different arguments give independent ones.
 
         >>> numbers = Streams(1, 0).uniforms("retry")
         >>> bool(numbers.at(np.array([7]))[0] == numbers.at(np.arange(10))[7])
         True
+
+        Args:
+            purpose: any text that says what the numbers are for. shard: number of the group of clusters for which
+            they are drawn; None: the default shard. attempt: a further number, such as that of a repeated request.
         """
         [state] = self._sequence(purpose, shard, attempt).generate_state(1, np.uint64)
         return Uniforms(int(state))
 
     def integer_seed(self, purpose: str) -> int:
-        """A seed below 2**31, drawn from a stream, for libraries that take no generator (scikit-learn)."""
+        """A seed below 2**31, drawn from a purpose's stream, for libraries that take no generator (scikit-learn)."""
         return int(self.generator(purpose).integers(2**31))
 
     def _sequence(self, purpose: str, shard: int | None, attempt: int) -> np.random.SeedSequence:
@@ -105,9 +112,10 @@ class PublicStreams(Streams):
 
     @classmethod
     def of(cls, streams: Streams) -> "PublicStreams":
-        """The streams of the same replicate (seed and repetition), but requests for those of noise on labels ("flip",
-        "half") or of users ("law", "population", "holdout", "clusters", "overlay") raise an InputError, as a protocol
-        must not know them.
+        """The streams of the same replicate (seed and repetition) for a protocol of a plug-in, which must know neither
+        the noise on labels nor how the users were drawn. Requests for such a stream raise an InputError: "flip" and
+        "half" draw the noise, "law" and "population" the users with their labels, "holdout" the rows kept for tests,
+        "clusters" the grouping of users, and "overlay" who may ask whom.
         """
         return cls(streams.seed, streams.replicate, streams.noise_salt)
 
@@ -140,7 +148,7 @@ class Uniforms:
 def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
     """The outputs (m,) at `index` (m,), from 0, of SplitMix64 started at `state` (Steele, Lea and Flood 2014).
 
-    The generator adds a constant to its state and scrambles the sum, so any output can be computed alone.
+    This generator adds a constant to its state and scrambles the sum, so any output can be computed alone.
     """
     words = index.astype(np.uint64)
     words *= np.uint64(GOLDEN)
@@ -156,9 +164,9 @@ def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
 def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArray[np.bool_]:
     """`size` independent bits, each True with `probability` in [0, 1], exact to 2**-69.
 
-    A 16-bit word decides, unless it equals the threshold's leading 16 bits. Then a fresh 53-bit number is compared with
-    the rest of the threshold. This is three times faster than comparing doubles and, unlike single precision, right for
-    probabilities such as 1e-6.
+    The threshold is the probability. A random 16-bit word decides, unless it equals the threshold's leading 16 bits;
+    then a fresh 53-bit number is compared with the rest of the threshold. This is three times faster than comparing
+    doubles. Unlike single precision, it is right for probabilities such as 1e-6.
     """
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"probability = {probability}: must lie in [0, 1]")
@@ -179,9 +187,8 @@ def bernoulli(rng: np.random.Generator, probability: float, size: int) -> NDArra
 
 
 _libraries = lru_cache(maxsize=1)(lambda modules: ThreadpoolController())
-"""A cache of this process's numerical libraries, which are searched again once more modules are imported.
-
-The search takes milliseconds, a good part of a small replicate. Its argument is the number of imported modules.
+"""A cache of this process's numerical libraries. They are searched again when the argument, the number of imported
+modules, has changed. The search takes milliseconds, a good part of the time of a small replicate.
 """
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from p2p_sim.base.errors import InputError, shortened
 
 LARGEST_FILE, DEEPEST = 10_000_000, 40
-"""Largest number of bytes of a scenario or sweep file, and of levels of nested tables and lists."""
+"""Largest number of bytes of a scenario or sweep file, and largest number of levels of nested tables and lists."""
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -64,16 +64,21 @@ WORD = re.compile(r"[^\W\d][\w./-]{0,250}")
 
 
 def parse_overrides(overrides: Iterable[str]) -> list[tuple[str, Any]]:
-    """The keys and values of several texts "dotted.key=value", checked by `check_either`."""
+    """The keys and values of several texts "dotted.key=value".
+
+    Raises:
+        InputError: a text has no key or no usable value, or two texts set keys that exclude each other, as each fixes
+        the amount of noise.
+    """
     changes = [parse_override(override) for override in overrides]
     check_either(changes)
     return changes
 
 
 def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> None:
-    """Raise InputError if changes of a scenario set two keys of which it may have only one, as otherwise the later
-    change would win silently. These keys (`EITHER`) each fix the amount of noise: mechanism.target_epsilon,
-    mechanism.flip_prob, mechanism.noise_multiplier and mechanism.randomizer.epsilon.
+    """Raise InputError if changes of a scenario set two keys of which it may have only one; otherwise the later change
+    would win silently. Each of these keys fixes the amount of noise: mechanism.target_epsilon, mechanism.flip_prob,
+    mechanism.noise_multiplier and mechanism.randomizer.epsilon.
 
     Args:
         changes: dotted keys and their values; a value may be a table with such keys. option: the text before each
@@ -88,7 +93,10 @@ def check_either(changes: Iterable[tuple[str, Any]], option: str = "--set ") -> 
 
 
 def _sets(wanted: str, key: str, value: Any) -> bool:
-    """Whether setting `key` to `value` sets the dotted key `wanted`, by itself or within a table."""
+    """Whether setting the dotted key `key` to `value` also sets the dotted key `wanted`: the two keys are the same, or
+    `value` is a table that contains the rest of `wanted`. For example, setting mechanism to {flip_prob = 0.1} sets
+    mechanism.flip_prob.
+    """
     if not f"{wanted}.".startswith(f"{key}."):
         return False
     for part in filter(None, wanted.removeprefix(key).split(".")):
@@ -99,16 +107,17 @@ def _sets(wanted: str, key: str, value: Any) -> bool:
 
 
 def parse_override(override: str) -> tuple[str, Any]:
-    """The key and value of a text "dotted.key=value", with a TOML value or a bare word: engine=vectorised.
+    """The key and value of a text "dotted.key=value", such as engine=vectorised. The value is a TOML value or a bare
+    word.
 
     Raises:
-        InputError: the text has no key or no "=", or the value is neither; a hint says to put text in quotes.
+        InputError: the text has no key or no "=", or its value is neither of these; a hint says to put text in quotes.
     """
     key, equals, text = override.partition("=")
     key = key.strip()
     if not equals or not key:
         raise InputError(f"--set {override}: must read key=value, such as mechanism.flip_prob=0.2")
-    # a document of one key: a line break in the text would add a second, which is refused below
+    # a document of one key: a line break in the text would add a second key, which is refused below
     try:
         value = parsed(f"value = {text.strip()}")
     except ValueError:
@@ -126,10 +135,9 @@ def parse_override(override: str) -> tuple[str, Any]:
 def set_key(tree: dict[str, Any], key: str, value: Any) -> None:
     """Set a dotted key, such as "mechanism.flip_prob", in nested tables, in place; missing tables are made.
 
-    If the last part of the key is `kind`, which chooses what a table describes, and the value is new, the table's other
-    keys are removed. Setting one of the four keys of `EITHER`, which each fix the amount of noise
-    (mechanism.target_epsilon, mechanism.flip_prob, mechanism.noise_multiplier, mechanism.randomizer.epsilon), removes
-    the other three.
+    The key `kind` chooses what a table describes: if the last part of `key` is `kind` and the value is new, the table's
+    other keys are removed. Four keys each fix the amount of noise: mechanism.target_epsilon, mechanism.flip_prob,
+    mechanism.noise_multiplier and mechanism.randomizer.epsilon. Setting one of them removes the other three.
 
     Raises:
         InputError: a part of the key before the last is no table.

@@ -36,7 +36,8 @@ def writing(where: Path) -> Iterator[None]:
 
 @contextmanager
 def directory_made(directory: Path) -> Iterator[None]:
-    """A context that makes a directory and its parents; if the work fails, it removes those new ones that are empty.
+    """A context that makes a directory and its missing parents. If the work fails, it removes new directories that are
+    empty.
 
     Raises:
         OSError: the directory cannot be made.

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FORMULA = re.compile(r"[=+@＝＋－＠'\t\r\n]|-(?!\d+(\.\d+)?(e[-+]?\d+)?$)", re.IGNORECASE)
-"""Matches the beginning of a text that spreadsheets may run as a formula, and an apostrophe; not a negative number."""
+"""Matches the beginning of a text that spreadsheets may run as a formula, or an apostrophe, but no negative number."""
 
 
 def four_digits(value: float, up: bool) -> float:
@@ -44,7 +44,11 @@ def count(size: int, thing: str) -> str:
 
 
 def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()) -> str:
-    """HTML of the heading `title`, a table with a row for each pair in `lines`, and a list of notes.
+    """The HTML by which a notebook shows a result: a heading, a table of two columns, and a list of notes. All texts
+    are escaped.
+
+    Args:
+        title: the heading. lines: a row of the table each, as a pair of its name and its value. notes: sentences.
 
     >>> card("a < b", [], ["one"])
     '<strong>a &lt; b</strong><table></table><ul><li>one</li></ul>'
@@ -56,7 +60,8 @@ def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()
 
 
 def as_text(cell: object) -> object:
-    """The cell for a CSV file: a text that could be a formula gets an apostrophe, which the reader has to remove.
+    """A cell as it is written to a CSV file: a text that could be a formula gets an apostrophe in front, which readers
+    of the file have to remove.
 
     >>> [as_text(cell) for cell in ("=1+1", "-x", "'a", "-0.5", -0.5, "a-b")]
     ["'=1+1", "'-x", "''a", '-0.5', -0.5, 'a-b']
@@ -65,7 +70,9 @@ def as_text(cell: object) -> object:
 
 
 def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """The table for `to_csv`: `as_text` is applied to the names of columns, and to the cells of columns of texts."""
+    """The table as it is written to a CSV file: names of columns, and texts in cells, that a spreadsheet could run as a
+    formula get an apostrophe in front.
+    """
     import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
@@ -74,7 +81,9 @@ def without_formulas(frame: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def finite(value: Any) -> Any:
-    """The value for JSON, at any depth: NumPy's numbers as Python's, infinities as "inf" and "-inf", NaN as None."""
+    """A value as it is written to JSON: at any depth, NumPy's numbers become Python's, infinities become "inf" and
+    "-inf", and NaN becomes None.
+    """
     import numpy as np  # here, so that `p2p-sim --help` does not load it
 
     if isinstance(value, Mapping):

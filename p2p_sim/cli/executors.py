@@ -1,4 +1,4 @@
-"""The executors of runs, sweeps and searches, as the commands' options choose them."""
+"""The executors of runs, sweeps and searches: objects that do this work; the commands' options choose them."""
 
 import os
 from collections.abc import Mapping
@@ -14,8 +14,8 @@ def for_run(scenario: Scenario, workers: int | None, split: str | None, dask: st
     processes of this machine, or on a Dask cluster.
 
     Args:
-        scenario: what runs. workers: number of local processes; None: one per core, but no more at a time than
-        memory allows. split: "shards", if the processes share the work of each replicate by groups of whole
+        scenario: what runs. workers: number of local processes; None: one per core, but no more at a time than memory
+        allows. split: "shards", if the processes share the work of each replicate, each taking groups of whole
         clusters; None: each works on replicates of its own. dask: address, or scheduler's file, of a Dask cluster;
         None: this machine.
 
@@ -36,8 +36,8 @@ def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str
 
     Args:
         plan: the sweep. workers: number of local processes; None: one per core. dask: address, or scheduler's file,
-        of a Dask cluster; None: this machine. split: "shards", if the workers share the work of each replicate by
-        groups of whole clusters; None: each works on replicates of its own.
+        of a Dask cluster; None: this machine. split: "shards", if the workers share the work of each replicate, each
+        taking groups of whole clusters; None: each works on replicates of its own.
 
     Raises:
         InputError: a value is out of its range, or the options do not go together.
@@ -48,7 +48,9 @@ def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str
 
 
 def _check(workers: int | None, split: str | None, dask: str | None) -> None:
-    """Refuse values of --workers, --split and --dask that are wrong or do not go together."""
+    """Raise InputError if the values of the options --workers, --split and --dask cannot be used: more or fewer than 1
+    to 1024 workers, workers together with a Dask cluster, or another way to split than "shards". None: not given.
+    """
     if workers is not None and dask is not None:
         raise InputError(f"--workers {workers}: does not go with --dask, whose cluster sets the number of workers")
     if workers is not None and not 1 <= workers <= 1024:

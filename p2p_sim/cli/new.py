@@ -119,15 +119,16 @@ kind = "logistic_regression"
 delta = {delta:<23}# far below 1/(number of users)
 """
 MOST_CLUSTERS = 100
-"""The largest proposed number: with more than 10,000 users, larger clusters lower ε and lose little accuracy."""
+"""The largest number of clusters that is proposed: with more than 10,000 users, larger clusters lower ε and lose little
+accuracy."""
 
 
 @dataclass(frozen=True)
 class NewScenario:
     """A scenario file that was written.
 
-    notes: lines on what it was made from. identity: the scenario's, if it was made for a table; None for a copy. loss:
-    advice on the columns that are left out, if they are more than the features; else empty.
+    notes: lines on what the file was made from. identity: the hash of the scenario, if it was made for a table; None
+    for a copy. loss: advice on the columns that are left out, if they are more than the features; else empty.
     """
 
     path: Path
@@ -140,7 +141,7 @@ def copied(name: str, start: str) -> NewScenario:
     """Copy a scenario, and the files that it names, to the current directory under another name.
 
     Args:
-        name: of the new scenario. start: a shipped scenario's name, or a file.
+        name: name of the new scenario. start: a shipped scenario's name, or a file.
 
     Raises:
         InputError: `start` cannot be copied, or a file would be overwritten; nothing is written then.
@@ -173,8 +174,8 @@ def from_table(name: str, data: Path, label: str | None, stated: Mapping[str, st
     """Write a scenario for the user's own table to the current directory.
 
     Args:
-        name: of the scenario. data: the table. label: the column of labels. stated: separator, decimal, thousands,
-            encoding, as far as the user gave them.
+        name: name of the scenario. data: the table. label: the column of labels. stated: those of "separator",
+        "decimal", "thousands" and "encoding" that the user gave, with their values.
 
     Raises:
         InputError: the table cannot be used, or NAME.toml exists; nothing is written then.
@@ -225,7 +226,7 @@ def _text(name: str, data: Path, label: str, survey: "Look") -> str:
 
 
 def _toml(value: Any) -> str:
-    """A value in TOML, which writes texts, numbers, truth values and lists as JSON does."""
+    """A value as TOML writes it. Texts, numbers, truth values and lists look as in JSON."""
     if isinstance(value, dict):  # an inline table
         return f"{{ {', '.join(f'{_toml(key)} = {_toml(item)}' for key, item in value.items())} }}"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

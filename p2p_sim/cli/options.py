@@ -19,11 +19,15 @@ class Command(TyperCommand):
     """A command. The paragraph of its help that begins with "Example: " is shown as lines for a shell."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """The arguments of the usage line by their names, without braces."""
+        """The pieces of the usage line, with the arguments' names without braces. ctx: Click's context of the call."""
         return [piece.replace("{", "").replace("}", "") for piece in super().collect_usage_pieces(ctx)]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Write the command's description and its example."""
+        """Write the command's description and, as lines for a shell, its example.
+
+        Args:
+            ctx: Click's context of the call, not used here. formatter: Click's writer of the help text.
+        """
         text, _, example = (self.help or "").partition("Example: ")
         formatter.write_paragraph()
         with formatter.indentation():
@@ -34,7 +38,12 @@ class Command(TyperCommand):
                     formatter.write(f"  {line}\n")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments by their names alone, and the options with the names of their values."""
+        """Write two lists with descriptions: the arguments, each by its name, and the options, each with the name of
+        the value that it takes.
+
+        Args:
+            ctx: Click's context of the call. formatter: Click's writer of the help text.
+        """
         # an argument's record has its metavar twice, so the name is taken from the parameter
         parts: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for param in self.get_params(ctx):
@@ -53,20 +62,27 @@ class Commands(TyperGroup):
     """All commands, each with the whole first sentence of its help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write each command in a line or more."""
+        """Write the list of all commands that are not hidden, each with the first sentence of its help.
+
+        Args:
+            ctx: Click's context of the call, not used here. formatter: Click's writer of the help text.
+        """
         visible = [(name, command) for name, command in self.commands.items() if not command.hidden]
         with formatter.section("Commands"):
             formatter.write_dl([(name, first_sentence(command.help or "")) for name, command in visible])
 
 
 class App(typer.Typer):
-    """The command line, each of whose commands is a `Command`."""
+    """The command line; every command is a `Command`."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(cls=Commands, rich_markup_mode=None, **settings)
 
     def command(self, name: str | None = None, **settings: Any) -> Callable[[Any], Any]:
-        """Register a function as a `Command`."""
+        """A decorator that registers a function as a command whose help shows its example as lines for a shell.
+
+        name: the command's name; None: the function's name.
+        """
         return super().command(name, **{"cls": Command, **settings})
 
 
@@ -90,7 +106,9 @@ def shell_lines(command: str, width: int) -> list[str]:
 
 
 def _version(wanted: bool) -> None:
-    """Print the versions of p2p-sim, Python and NumPy and end the command, if `--version` is given."""
+    """If `wanted`, which the option --version sets, print the versions of p2p-sim, Python and NumPy, and end the
+    command without an error.
+    """
     if wanted:
         from p2p_sim.base import versions
 
@@ -154,12 +172,12 @@ Quiet = Annotated[
 
 
 def one_of(*names: str) -> Callable[[], list[str]]:
-    """A function that offers the given values when a shell completes an option."""
+    """A function that returns the given values; the shell offers them when it completes an option."""
     return lambda: list(names)
 
 
 def check_data_dir(data_dir: Path | None) -> None:
-    """Refuse, by an InputError, a data directory that does not exist; None is allowed."""
+    """Raise InputError if the data directory does not exist; None is allowed."""
     if data_dir is not None and not data_dir.is_dir():
         raise InputError(f"--data-dir {data_dir}: {no_directory(data_dir)}")
 
@@ -169,9 +187,9 @@ FIGURES = (".png", ".pdf", ".svg")
 
 
 def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None:
-    """Refuse, by an InputError, a file for an option's output whose ending is not allowed, or that cannot be written.
+    """Raise InputError if a file for an option's output has an ending that is not allowed, or cannot be written.
 
-    option: its name, for the message. path: of the file; None is allowed. endings: such as ".png".
+    option: the option's name, for the message. path: the file; None is allowed. endings: allowed ones, such as ".png".
     """
     if path is None:
         return
@@ -187,7 +205,7 @@ def check_file(option: str, path: Path | None, endings: tuple[str, ...]) -> None
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """A context in which Ctrl-C ends the command with status 130, and with a line on what is finished."""
+    """A context in which Ctrl-C ends the command with exit status 130 and a line that says what is finished."""
     try:
         yield
     except KeyboardInterrupt as stop:

@@ -209,8 +209,8 @@ def certify(
 
 
 def _check_new(option: str, path: Path) -> None:
-    """Raise InputError if no new file can be written at a path: something is there already, or its folder does not
-    exist. option: the command's option that named the path, such as "--out", for the message.
+    """Raise InputError if a path already exists, or its folder does not exist, so that no new file can be written
+    there. option: the command's option that named the path, such as "--out", for the message.
     """
     if path.exists():
         raise InputError(f"{option} {path}: exists already; choose another name")

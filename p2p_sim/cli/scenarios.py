@@ -21,10 +21,11 @@ EXAMPLE = EXAMPLES / "own_mechanism"
 
 
 def located(name: Path, sweep: bool = False) -> Path:
-    """The file that a command's argument names; a shipped file found by its name is reported on standard error.
+    """The path of the file that a command's argument names. If it is a shipped file that was found by its name, a note
+    on standard error says so.
 
-    name: of a scenario or sweep, or a path. sweep: whether a name means a shipped sweep rather than a scenario, if both
-    exist.
+    name: name of a scenario or sweep, or a path. sweep: whether a name means a shipped sweep rather than a scenario, if
+    both exist.
     """
     path = find_scenario(name, sweep)
     if path != name and is_shipped(path):
@@ -33,7 +34,7 @@ def located(name: Path, sweep: bool = False) -> Path:
 
 
 def papers() -> list[str]:
-    """The BibTeX keys of the papers, for completion."""
+    """The BibTeX keys of the papers, which the shell offers when it completes an option."""
     from p2p_sim.sweeps import PROJECT, references
 
     return [key for key in references() if key != PROJECT]
@@ -72,7 +73,11 @@ def scenarios(
 
 
 def _copy(directory: Path) -> None:
-    """Copy the example to a directory that is not there yet."""
+    """Copy the shipped example of a plug-in to a new directory.
+
+    Raises:
+        InputError: the directory exists already or cannot be written.
+    """
     import shutil
 
     if directory.exists():
@@ -86,8 +91,8 @@ def _copy(directory: Path) -> None:
 def load(path: Path, overrides: list[str] | None, engine: str | None) -> "Scenario":
     """The scenario of a file.
 
-    path: of the file, or a shipped scenario's name. overrides: texts KEY=VALUE that change keys; None: no changes.
-    engine: of the exchange, as a command's option names it; None: the scenario's own.
+    path: the file, or a shipped scenario's name. overrides: texts KEY=VALUE that change keys; None: no changes. engine:
+    name of the engine that simulates the exchange, from a command's option; None: the scenario's own engine.
     """
     where = located(path)  # the note on the path comes before slow imports
     from p2p_sim import load_scenario
@@ -104,8 +109,8 @@ def against_randomised_response(
 
     Args:
         chosen: the scenario that ran. finished: its results. file: the scenario's file. overrides: the texts
-        KEY=VALUE of --set with which it ran, of which those on mechanism and engine are replaced. data_dir: where
-        data files are; None: unset.
+        KEY=VALUE of --set with which it ran; those on mechanism and engine are replaced. data_dir: where data files
+        are; None: not named.
     """
     from p2p_sim import load_scenario
     from p2p_sim.replicate import directory_of
@@ -158,7 +163,12 @@ def cite(
 
 
 def _scenarios(path: Path, overrides: list[str] | None) -> "list[Scenario]":
-    """The scenario of a file, in a list; of a sweep, scenarios that together use all kinds that its points use."""
+    """The scenario of a file, in a list. For a sweep file: scenarios that together use every kind of mechanism,
+    learner, network and the like that some point of the sweep (a combination of its values) uses, so that all that it
+    rests on is cited.
+
+    path: file or name. overrides: texts KEY=VALUE that change keys; None: no changes.
+    """
     from p2p_sim.base import read_toml
 
     if "axes" not in read_toml(find_scenario(path)):
@@ -215,10 +225,11 @@ def data(
 
 
 def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: bool) -> None:
-    """Compare the files of data sets with their check figures, and end with status 1 if there are faults.
+    """Compare the files of data sets with their check figures (SHA-256), and end the command with status 1 if there are
+    faults.
 
-    directory: of the files; None is refused. named: whether the user named the data sets; if not, a data set without
-    any file is no fault.
+    directory: where the files are; None is refused. named: whether the user named the data sets; if not, a data set
+    without any file is no fault.
     """
     from p2p_sim.cli.printing.lists import print_check
     from p2p_sim.population import check
@@ -227,13 +238,15 @@ def _check_files(data_sets: "Sequence[DataSet]", directory: Path | None, named: 
         raise InputError("data check: no directory of data files is named; use --data-dir DIR or set P2P_SIM_DATA")
     checks = (
         (data_set, check(data_set, (directory,))) for data_set in data_sets
-    )  # lazy: each is printed once it is read
+    )  # lazy: each data set is printed as soon as it is read
     if print_check(checks, directory, named):
         raise typer.Exit(1)
 
 
 def _fetch_files(data_sets: "Sequence[DataSet]", directory: Path | None) -> None:
-    """Get the files of data sets that are not in the directory; refuse if no directory or no data set is named."""
+    """Get those files of data sets that are not in the directory. It is an InputError if no directory or no data set is
+    named.
+    """
     from p2p_sim.cli.printing.lists import print_fetched
     from p2p_sim.population import fetch
 

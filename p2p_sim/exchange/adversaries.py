@@ -77,28 +77,31 @@ class AdversariesConfig(Config):
 
     @property
     def active(self) -> tuple[str, ...]:
-        """The dotted keys of the roles that are configured in any way, such as "adversaries.liars": those with a value
-        that differs from the default, by which everybody follows the protocol.
+        """The dotted keys, such as "adversaries.liars", of the roles that are configured in any way: at least one value
+        differs from the default. With the defaults everybody follows the protocol.
         """
         keys = differing("adversaries", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(key.rpartition(".")[0] for key in keys))
 
     @property
     def lying(self) -> tuple[str, ...]:
-        """The roles with a share above 0 whose answer is not the noisy label."""
+        """The names of the roles, "liars" or "sybil", that some users have and whose answer is not the noisy label."""
         roles = ["liars"] * (self.liars.share > 0) + ["sybil"] * (self.sybil.share > 0 and self.sybil.answer != "noisy")
         return tuple(roles)
 
     @property
     def inverting(self) -> tuple[str, ...]:
-        """The names of the roles, "liars" or "sybil", that some users have and that answer with the class after their
-        noisy label's, counted cyclically: class y + 1 modulo K of K classes.
+        """The names of the roles, "liars" or "sybil", that some users have and that answer a noisy label y with the
+        next class, y + 1 modulo K for K classes.
         """
         return tuple(role for role in self.lying if getattr(self, role).answer == "inverted")
 
     @property
     def hiding_nobody(self) -> tuple[str, ...]:
-        """The roles with a share above 0 that answer with a fixed class or not at all, and so hide no other user."""
+        """The names of the roles ("liars", "sybil" or "free_riders") that some users have and that answer with a fixed
+        class or not at all. In a label exchange, a user's label is hidden among the noisy labels of others whom the
+        sender of a submission may have asked; such answers say nothing of a noisy label, and so hide nobody.
+        """
         fixed = [role for role in ("liars", "sybil") if getattr(self, role).answer in ("zero", "one")]
         return tuple(role for role in (*fixed, "free_riders") if getattr(self, role).share > 0)
 
@@ -110,8 +113,9 @@ NOBODY = AdversariesConfig()
 class Roles:
     """The roles of a shard's users, arrays (m,) with an entry for each user.
 
-    member: whether she pools what she sees. silent: whether she never answers. answer: the class that she always
-    answers; -1: her noisy label; -2: the class after it. prober: whether she asks all users of her cluster.
+    member: whether she pools what she sees with the learner. silent: whether she never answers. answer: the class that
+    she always answers; -1: her noisy label; -2: the class after her noisy label. prober: whether she asks all users of
+    her cluster.
     """
 
     member: Bools
@@ -121,7 +125,10 @@ class Roles:
 
     @staticmethod
     def without_adversaries(size: int) -> "Roles":
-        """The roles of `size` users who all follow the protocol and tell nobody what they see."""
+        """The roles of m = `size` users who all follow the protocol and tell nobody what they see, as arrays (m,): no
+        user is a `member` (pools what she sees), `silent` (never answers) or a `prober` (asks everybody), and every
+        `answer` is -1 (her noisy label).
+        """
         nobody = np.zeros(size, dtype=np.bool_)
         return Roles(nobody, nobody, np.full(size, -1, dtype=np.int16), nobody)
 
@@ -129,15 +136,16 @@ class Roles:
     def draw(
         config: AdversariesConfig, shard: Shard, degrees: NDArray[np.int64], row: NDArray[np.int32], streams: Streams
     ) -> "Roles":
-        """The roles of m users: who pools what she sees, who never answers, who lies, and who asks everybody, drawn at
-        random within each cluster. Each role has random numbers of its own, so that changing one role's share does not
-        change the others.
+        """The roles of m users, drawn at random within each cluster, as arrays (m,): `member` (who pools what she
+        sees), `silent` (who never answers), `answer` (a fixed class for liars; -1: her noisy label; -2: the class after
+        it) and `prober` (who asks everybody). Each role has random numbers of its own, so that changing one role's
+        share does not change the others.
 
         Args:
-            config: the share of users with each role, and how members of the coalition are chosen. shard: the
-            users, in whole clusters. degrees: (m,) numbers of neighbours, by which members may be chosen. row: (m,)
-            each user's row in the data source, by which members may be listed. streams: the replicate's random
-            streams.
+            config: the share of users with each role, and how members of the coalition are chosen. shard: the users, a
+            group of whole clusters. degrees: (m,) numbers of neighbours, for members chosen by the most neighbours.
+            row: (m,) the row of each user in the table of all users, from 0, for members that the configuration lists
+            by their rows. streams: the replicate's random streams.
         """
         nobody = np.zeros(shard.size, dtype=np.bool_)
 
@@ -165,10 +173,9 @@ class Roles:
         return Roles(member | sybil, some("free-rider", config.free_riders.share), answer, prober)
 
     def lie(self, payload: NDArray[np.generic], num_classes: int) -> NDArray[np.generic]:
-        """The answers that m users give to requests, in place of the payloads (m, ...), which are what their
-        randomizers drew, such as noisy labels. If nobody lies, the payloads are returned as they are. Otherwise
-        payloads are taken as classes, and the answers are classes (m,): a fixed class, or the next of num_classes
-        classes in cyclic order, for users who lie.
+        """The answers that m users give to requests. `payload` (m, ...) has what their randomizers drew, such as noisy
+        labels. If nobody lies, it is returned as it is. Otherwise payloads are taken as classes, and the answers are
+        classes (m,): users who lie answer a fixed class, or the next of `num_classes` classes in cyclic order.
         """
         if not (self.answer != -1).any():
             return payload
@@ -189,9 +196,9 @@ def _first_of_each_cluster(
     order of `rank`, or of `key` where ranks are equal.
 
     Args:
-        shard: the users, in whole clusters. key: (m,) random numbers, so that the choice is random. share: from 0
-        to below 1. rank: (m,) such as minus the number of neighbours, to choose users with the most; None: by `key`
-        alone.
+        shard: the users, in whole clusters. key: (m,) random numbers, so that the choice is random. share: from 0 to
+        below 1. rank: (m,) such as minus the number of neighbours, to choose the users with the largest number; None:
+        only `key` orders the users.
     """
     sizes = np.diff(shard.offsets)
     cluster = np.repeat(np.arange(sizes.size), sizes)
@@ -203,7 +210,9 @@ def _first_of_each_cluster(
 
 
 def check_given(config: AdversariesConfig, rows: int) -> None:
-    """Raise InputError if the configuration names a member of the coalition that is not among the source's `rows`."""
+    """Raise InputError if the configuration lists a member of the coalition by a row that is not one of the data
+    source's rows, 0 to `rows` - 1.
+    """
     for user in config.coalition.users:
         if not 0 <= user < rows:
             raise InputError(

@@ -2,9 +2,10 @@
 
 A user starts and asks a peer of her cluster for the peer's noisy label. If the reply comes in time, she submits the
 label to the learner with probability θ. A noisy label is drawn once, and every request for it gets the same answer. If
-no reply comes in time, her request expires: as `on_timeout` says, she asks again, submits her own noisy label, or
-submits nothing. What happens to a user depends on her own draws and on who is online, never on other users' messages.
-If she asks several peers, she asks all at once, and submits the majority of the replies when every question is settled.
+no reply comes in time, her request expires. The network's setting `on_timeout` says what she does then: she asks again,
+submits her own noisy label, or submits nothing. What happens to a user depends on her own draws and on who is online,
+never on other users' messages. If she asks several peers, she asks all at once. When every peer has replied or she has
+given up on the peer, she submits the commonest label among the replies.
 """
 
 import gc
@@ -38,21 +39,22 @@ def message_kind(event: int, attempt: int = 0, copy: int = 0, hop: int = 0) -> i
 
     Args:
         event: 0 a user starts, 1 request, 2 reply, 3 submission, 4 time-out of a request, 5 an adversary's request
-        to everybody, 6 the answer to it. attempt: number of the request among all of its user's, from 0. copy: of
-        the message, 0 to 3; odd for a duplicate by the network. hop: step of a request that walks from user to
-        user, from 0, below 64.
+        to everybody, 6 the answer to such a request. attempt: number of the request among all requests of its user,
+        from 0. copy: number of the message's copy, 0 to 3; odd for a duplicate by the network. hop: number of the step,
+        from 0 and below 64, if the request walks from user to user.
     """
     return ((attempt * HOPS + hop) * COPIES + copy) * 8 + event
 
 
 class ShardExchange(ExchangeRun):
-    """One shard's label exchange, whose messages are handled many at a time.
+    """The label exchange of one shard, a group of whole clusters; messages are handled many at a time.
 
     Args:
         shard, network, streams, sampling_rate, roles, record, payload_bytes: as in `ExchangeRun`.
-        payload: (shard.size, ...) the answer of each user, drawn once; if users ask several peers, one label each.
+        payload: (shard.size, ...) the answer of each user, such as her noisy label, drawn once; if users ask several
+            peers, each answer is one label.
+        probe_every_s: seconds between the requests of an adversary who asks everybody. num_classes: K.
         asking: how many peers each user asks.
-        probe_every_s: seconds between probes of an adversary. num_classes: K.
     """
 
     def __init__(
@@ -83,7 +85,9 @@ class ShardExchange(ExchangeRun):
         self.engine = Engine(self._handle)
 
     def run(self) -> Traffic:
-        """Send and deliver all messages of the shard, and return how many there were."""
+        """Send and deliver all messages of the shard (a group of whole clusters), and return counts of the traffic:
+        requests, messages sent, lost, duplicated and delivered, bytes, and the time of the last event.
+        """
         users = np.flatnonzero(np.isfinite(self.journey.start)).astype(np.int32)
         self.engine.post(START, users, self.journey.start[users])
         collecting = gc.isenabled()
@@ -109,8 +113,8 @@ class ShardExchange(ExchangeRun):
 
         Args:
             kind: a number that encodes the event (such as request or reply), the number of the request, the copy of
-            the message and the step of its walk. users: (m,) whose start, request or submission each event belongs
-            to; for an adversary's request to everybody, the user who is asked. times: (m,) seconds.
+            the message and the step of its walk. users: (m,) the user to whose start, request or submission each event
+            belongs; for an adversary's request to everybody, the user who is asked. times: (m,) seconds.
         """
         # the inverse of `message_kind`
         rest, event = divmod(kind, 8)
@@ -135,7 +139,13 @@ class ShardExchange(ExchangeRun):
             self._on_probe(event, users, times)
 
     def _send(self, users: Users, times: Times, attempt: int) -> None:
-        """Send the requests of an attempt. A request that gets no answer expires, or fails if no time-out is set."""
+        """Send one request for each of m users. If a request will get no answer in time, its time-out is queued or,
+        where no time-out is set, it is counted as failed.
+
+        Args:
+            users: (m,) who ask, numbered from the shard's first user. times: (m,) of sending, seconds. attempt: number
+            of the request among all requests of its user, from 0.
+        """
         j = self.journey
         self.ledger.counts["fetches"] += users.size
         path = j.path(users, attempt) if j.matters or not j.certain or self.ledger.records else None
@@ -153,16 +163,16 @@ class ShardExchange(ExchangeRun):
             self.engine.post(message_kind(TIMEOUT, attempt), users, times + j.timeout_s(attempt))
 
     def _on_request(self, users: Users, times: Times, attempt: int, copy: int, hop: int) -> None:
-        """Handle requests that arrive at users: one who is online and cooperates passes the request on to the next user
-        of its random walk, or replies if she is the last. Without walks every request has a single step.
+        """Handle requests that arrive at users. A receiver who is online and cooperates passes the request on to the
+        next user of its random walk, or replies if she is the last. Without walks every request has a single step.
 
         Args:
-            users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the request among all of a
-            user's, from 0. copy: 0, or 1 for the duplicate that the network made. hop: step of the walk that has
-            now ended, from 0.
+            users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the request among all requests of
+            its user, from 0. copy: 0, or 1 for the duplicate that the network made. hop: number of the walk's step that
+            has now ended, from 0.
         """
         j = self.journey
-        if not (j.matters or self.ledger.records):  # every peer answers: whom the request reached need not be known
+        if not (j.matters or self.ledger.records):  # every peer answers: no need to know whom the request reached
             self.ledger.delivered(REQUEST, times, users, users)
             self._post(REPLY, users, times, attempt=attempt)
             return
@@ -188,8 +198,8 @@ class ShardExchange(ExchangeRun):
         request that comes before its time-out counts; then its user has her label. Users who are offline get nothing.
 
         Args:
-            attempt: number of the request among all of a user's, from 0. copy: number of the copy of the reply, 0
-            to 3: the request and its duplicate each get a reply, and each reply may be duplicated.
+            attempt: number of the request among all requests of its user, from 0. copy: number of the copy of the
+            reply, 0 to 3: the request and its duplicate each get a reply, and each reply may be duplicated.
         """
         j = self.journey
         users, times = self._met(j.online(users, times), [users, times])
@@ -212,7 +222,13 @@ class ShardExchange(ExchangeRun):
     def _valid(
         self, users: Users, times: Times, attempt: int, copy: int
     ) -> tuple[NDArray[np.bool_] | None, NDArray[np.bool_] | None]:
-        """Which replies are the first timely ones (None: all), and which replies come too late (None: none)."""
+        """Two masks (m,) over m replies: which are the first to their request that come in time (None: all), and which
+        come after the time-out (None: none).
+
+        Args:
+            users: (m,) who asked. times: (m,) of arrival, seconds. attempt: number of the request among all requests of
+            its user, from 0. copy: number of the copy of the reply, 0 to 3.
+        """
         j, limited = self.journey, self._config.request_timeout_s is not None
         late = times > j.sent(users, attempt) + j.timeout_s(attempt) if limited else None
         if j.copies == 1:
@@ -221,7 +237,13 @@ class ShardExchange(ExchangeRun):
         return (times == first.time_s) & (first.copy == copy), late
 
     def _on_timeout(self, users: Users, times: Times, attempt: int) -> None:
-        """A request has expired: ask again, fall back, or give up."""
+        """Handle requests that have expired. As the network's setting for time-outs says, each user asks again, takes
+        her own label in place of the reply, or gives up; if she never comes online again, she does nothing.
+
+        Args:
+            users: (m,) whose requests expired. times: (m,) when, seconds. attempt: number of the request among all
+            requests of its user, from 0.
+        """
         self.ledger.expired(users, times)
         j, rule = self.journey, self._config.on_timeout
         back = j.next_online(users, times)
@@ -240,15 +262,15 @@ class ShardExchange(ExchangeRun):
         self, users: Users, times: Times, attempt: int, label: Payload | None, source: Users | None, *,
         own: bool = False,
     ) -> None:  # fmt: skip
-        """Handle the labels (m,) that users got when they asked one peer. If users ask one peer only, each passes her
-        label on to the learner with probability θ. If they ask several, the reply is noted, and a user who now has all
-        her replies, or has given up on the rest, passes on the majority.
+        """Handle the labels that m users got when they asked one peer. If users ask one peer only, each passes her
+        label on to the learner with probability θ. If they ask several, the reply is noted; a user who now has all her
+        replies, or has given up on the rest, passes on the commonest label.
 
         Args:
-            users: (m,) who asked. times: (m,) when each has her label, seconds. attempt: number of the request
-            among all of a user's, from 0. label: (m, ...) what they got; None: looked up later. source: (m,) whose
-            label it is; None: of the users' first peers. own: whether the users took their own labels, since no
-            reply came.
+            users: (m,) who asked. times: (m,) when each has her label, seconds. attempt: number of the request among
+            all requests of its user, from 0. label: (m, ...) what they got; None: not looked up yet, which happens when
+            submissions arrive. source: (m,) whose label it is; None: that of the peer whom each user was drawn to ask
+            first. own: whether the users took their own labels, since no reply came.
         """
         if self._questions is None:
             if self._contents is not None and label is not None:
@@ -260,7 +282,10 @@ class ShardExchange(ExchangeRun):
         self._submit_majority(self._questions, self._questions.settle(users, times))
 
     def _submit_majority(self, questions: Questions, settled: Users) -> None:
-        """Pass on the majority of the replies, for users whose questions are all settled."""
+        """Pass on the commonest label among her replies, for each user who asked several peers and now waits for none.
+
+        questions: the replies to all users so far. settled: numbers of these users.
+        """
         majority = questions.majority(settled)
         users = majority.user
         if self._contents is not None:
@@ -268,9 +293,13 @@ class ShardExchange(ExchangeRun):
         self._submit(users, questions.last_s[users], majority.peer, questions.own[users])
 
     def _submit(self, users: Users, times: Times, source: Users | None, own: Bools | None) -> None:
-        """Pass users' labels on with probability θ, at once or in a batch at the deadline.
+        """Send the labels of m users to the learner, of each user with probability θ: at once or, if users submit in a
+        batch, at the time set for it, for users who have a label by then and are online then.
 
-        source: (m,) whose labels they are; None: the users' first peers. own: (m,) which labels are the users' own.
+        Args:
+            users: (m,) who submit. times: (m,) when each has her label, seconds. source: (m,) whose labels they are;
+            None: those of the peers whom the users were drawn to ask first. own: (m,) which labels are the users' own,
+            as no reply came; None: none.
         """
         j = self.journey
         goes = j.choices.keep[users]
@@ -292,8 +321,8 @@ class ShardExchange(ExchangeRun):
         """Handle labels that reach the learner: it takes the first from each user, and notes when that came.
 
         Args:
-            kind: the number of this kind of message; it also tells a message from the duplicate that the network
-            made. users: (m,) who submitted. times: (m,) of arrival, seconds.
+            kind: the number of this kind of message, which also tells whether it is a duplicate by the network. users:
+            (m,) who submitted. times: (m,) of arrival, seconds.
         """
         label = None
         if self.ledger.records or self._contents is not None:
@@ -305,7 +334,10 @@ class ShardExchange(ExchangeRun):
         self.arrival[users] = np.minimum(self.arrival[users], times)
 
     def _prober(self, prober: int, environment: simpy.Environment) -> Generator[simpy.Event, None, None]:
-        """A SimPy process: an adversary asks the other users of her cluster one after another, when she is online."""
+        """A SimPy process, which yields the events that it waits for: an adversary asks the other users of her cluster
+        one after another, at a fixed interval and when she is online. prober: her number, from the shard's first user.
+        environment: SimPy's clock.
+        """
         # `moment`: when the next probe is due or, if the adversary is offline then, when she is back to send it
         moment, me, bounds = 0.0, np.array([prober], dtype=np.int32), self._shard.offsets
         cluster = int(np.searchsorted(bounds, prober, side="right"))
@@ -322,9 +354,8 @@ class ShardExchange(ExchangeRun):
             moment += self._every_s
 
     def _on_probe(self, event: int, users: Users, times: Times) -> None:
-        """Handle the messages of an adversary, the prober, who asks every user of her cluster for the label in turn:
-        either her request reaches a user, who answers, or an answer reaches the prober. Receivers who are offline get
-        nothing.
+        """Handle messages of an adversary, the prober, who asks every user of her cluster for the label in turn. Either
+        her request reaches a user, who answers, or an answer reaches the prober. Receivers who are offline get nothing.
 
         Args:
             event: PROBE for requests, CONFESSION for answers. users: (m,) who are asked. times: (m,) of arrival,
@@ -349,11 +380,12 @@ class ShardExchange(ExchangeRun):
         """Send m messages of one kind: those that the network does not lose are queued to arrive at their times.
 
         Args:
-            event: kind of message, such as REQUEST or REPLY. users: (m,) whose request or submission each belongs
-            to. times: (m,) of sending, seconds. attempt: number of the request among all of a user's, from 0. copy:
-            number of the copy; odd, at hop 0, for duplicates by the network, of which only some exist. hop: step of
-            a request's random walk, from 0. ends: sender and receiver of each message, (m,) each; None: they do not
-            matter, or it is a submission. only: (m,) which messages are sent; None: all.
+            event: kind of message, such as REQUEST or REPLY. users: (m,) the user to whose request or submission each
+            belongs. times: (m,) of sending, seconds. attempt: number of the request among all requests of its user,
+            from 0. copy: number of the copy; if it is odd and hop is 0, these are duplicates by the network, which
+            makes them of some messages only. hop: number of the step of a request's random walk, from 0. ends: sender
+            and receiver of each message, (m,) each; None: for submissions, and where no loss or delay depends on them.
+            only: (m,) which messages are sent; None: all.
         """
         j, leg, kind = self.journey, LEG[event], message_kind(event, attempt, copy, hop)
         messages = j.message(leg, users, times, attempt, copy=copy, hop=hop, ends=ends).only(only)
@@ -375,17 +407,17 @@ class ShardExchange(ExchangeRun):
         self.engine.post(kind, arriving.user, arrives)
 
     def _arrived(self, kind: int, users: Users, source: Users) -> Payload:
-        """What arriving messages carry, (m, ...): the answers, such as noisy labels, of the users `source` (m,), or
-        what faults of the network made of them.
+        """The payloads (m, ...) with which m messages arrive, such as noisy labels: the answers of the users `source`
+        or, on a network that may change payloads on the way, the changed payloads.
 
         Args:
-            kind: the number of this kind of message. users: (m,) whose request or submission each message belongs
-            to. source: (m,) whose answer it carries.
+            kind: the number of this kind of message. users: (m,) the user to whose request or submission each message
+            belongs. source: (m,) the user whose answer it carries.
         """
         return self._payload[source] if self._contents is None else self._contents.coming[kind][users]
 
     def _met(self, online: Bools | None, columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        """The given arrays without the entries of messages whose receiver is offline; these messages are counted as
+        """The given arrays without the entries of messages whose receiver is offline. Such messages are counted as
         undelivered.
 
         Args:

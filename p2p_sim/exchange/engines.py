@@ -28,12 +28,13 @@ Finished = tuple[ExchangeRun, Traffic]
 
 
 def served(queue: list[Finished], bandwidth_bps: float) -> Iterator[Finished]:
-    """Yields the exchanges after their submissions have passed the learner's link one by one, in order of arrival.
-
-    Of a submission's copies, only the first uses the link.
+    """Yields the exchanges of all shards with new, later arrival times: all submissions have passed the learner's link
+    one by one, in order of arrival, at the link's limited rate. If the network has duplicated a submission, only the
+    copy that arrives first uses the link.
 
     Args:
-        queue: finished exchanges, at least one. bandwidth_bps: rate of the learner's link, bits per second.
+        queue: for each shard (group of whole clusters), at least one: its finished run and its counts of messages.
+        bandwidth_bps: rate of the learner's link, bits per second.
     """
     journey = queue[0][0].journey
     arrivals = [exchange.arrivals for exchange, _ in queue]
@@ -51,16 +52,16 @@ OWN_PROTOCOL = Unknown("users follow a protocol of their own", anything=True)
 Payload = NDArray[np.generic]
 Shards = tuple[Shard, ...]
 Part = tuple[int, int] | None
-"""A pair (first, last): run shards first to last - 1 alone; None: run all shards."""
+"""A pair (first, last): run only shards first to last - 1; None: run all shards."""
 
 
 @dataclass(frozen=True)
 class Submissions:
     """The submissions of a run of the exchange and, where messages were simulated, the records of its network.
 
-    user: (m,) int32, ascending, the user of each submission. payload: (m, ...) her payload, as the learner got it.
-    traffic: counts of messages. transcript: every delivered message, if it was recorded.
-    arrival_s: (m,) seconds. realised: the network records of the shards, by which privacy is accounted for.
+    user: (m,) int32, ascending, the user of each submission. payload: (m, ...) what she submitted, as the learner got
+    it. traffic: counts of messages. transcript: every delivered message, if messages were recorded. arrival_s: (m,)
+    time of arrival, seconds. realised: a network record for each shard, from which privacy is computed.
     """
 
     user: NDArray[np.int32]
@@ -80,7 +81,8 @@ class ShardAnswers(NamedTuple):
 
 
 class Growing:
-    """A collection of values of one type without a second copy in memory: its array grows in place if it is too short.
+    """A collection of values of one type, without a second copy in memory: its array grows in place when it is too
+    short.
 
     >>> collected = Growing(np.dtype(np.int32), expected=2)
     >>> collected.append(np.arange(5))
@@ -117,8 +119,8 @@ class Exchange:
         engine: "events" (messages over the network, many at a time), "processes" (the same messages, with a process
             for each user) or "vectorised" (one draw from the same law).
         adversaries: who does not follow the protocol.
-        protocol: the protocol that users follow as processes instead of the label exchange; only the noise on each
-            label is then certain to protect it.
+        protocol: the protocol that users follow as processes instead of the label exchange; None: the label exchange.
+            With another protocol, only the noise on each label is certain to protect the label.
         asking: how many peers each user asks; if several, each payload is a label.
     """
 
@@ -130,11 +132,13 @@ class Exchange:
     asking: Asking = ONE_PEER
 
     def run(self, population: People, network: Network, record: bool, part: Part) -> Submissions:
-        """Exchange the population's labels.
+        """Exchange the population's labels. The result has the submissions that the learner gets, by user; where
+        messages are simulated, also their times, counts of messages and the records from which privacy is computed.
 
         Args:
-            population, network: the users, and the network that has been opened for them.
-            record: keep the transcript. part: (first, last) runs shards first..last-1 alone; None: all.
+            population: the users. network: the network, already drawn for these users. record: keep every delivered
+            message. part: a pair (first, last): run only the shards (groups of whole clusters) numbered first to
+            last - 1; None: run all shards.
         """
         shards = population.shards
         if part is not None:
@@ -173,10 +177,10 @@ class Exchange:
         )
 
     def _answers(self, population: People, network: Network, shards: Shards) -> Iterator[ShardAnswers]:
-        """Yields, for each shard (group of whole clusters), the answer that each of its m users gives to requests, (m,
-        ...), and the users' roles. An answer is a payload that the randomizer draws from the true label, such as a
-        noisy label; for a user who lies it is another class. The roles say who lies, never answers, asks everybody, or
-        pools what she sees.
+        """Yields for each shard, a group of whole clusters, the answers (m, ...) that its m users give to requests, and
+        the users' roles. An answer is a payload that the randomizer draws from the true label, such as a noisy label;
+        for a user who lies it is another class. The roles say who lies, never answers, asks everybody, or pools what
+        she sees.
         """
         if self.adversaries != NOBODY:
             check_given(self.adversaries, population.source_rows or population.num_users)
@@ -191,7 +195,14 @@ class Exchange:
             yield ShardAnswers(shard, roles.lie(payload, population.num_classes), roles)
 
     def _draw(self, population: People, network: Network, shards: Shards) -> Iterator[Submissions]:
-        """All submissions, drawn from their law for a block of users at once instead of message by message."""
+        """Yields all submissions, block by block of users: (m,) who submits, ascending, and (m, ...) the noisy label or
+        other payload that each of them passes on. No message is simulated: for each user, a random peer and whether she
+        submits are drawn, and the peer's answer is looked up.
+
+        Args:
+            population: the users. network: has the random streams and who may ask whom. shards: the groups of whole
+            clusters to be drawn.
+        """
         streams = network.streams
         for shard, payload, _ in self._answers(population, network, shards):
             peers = Peers(shard, streams, network.shard_overlay(shard), network.config.hops)
@@ -205,13 +216,13 @@ class Exchange:
                 yield Submissions(submitter + np.int32(shard.start), fetched)
 
     def _majorities(self, peers: Peers, users: NDArray[np.int32], payload: Payload, first: Payload) -> Payload:
-        """The majority (m,) of the labels that each of m users of a shard fetches from several random peers. Of equally
-        frequent labels, the one fetched first counts.
+        """For each of m users of a shard, (m,), the commonest of the labels that she fetches from several random peers.
+        Of equally frequent labels, the one fetched first counts.
 
         Args:
-            peers: draws whom users ask. users: (m,) numbered from the shard's first. payload: the label with which
-            each user of the shard answers. first: (m,) the labels of the users' first peers, which are drawn
-            already; the others are drawn here.
+            peers: draws whom users ask. users: (m,) numbered from the shard's first. payload: the label with which each
+            user of the shard answers. first: (m,) the label of each user's first peer, who is drawn already; the other
+            peers are drawn here.
         """
         numbers, now = self.asking.numbers(users, peers.streams, peers.shard), np.zeros(users.size)
         columns = [first.astype(np.int16)]
@@ -222,7 +233,14 @@ class Exchange:
         return labels[np.arange(users.size), first_of_majority(labels)].astype(payload.dtype)
 
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
-        """Yields the shards' exchanges once they are finished; if the learner's link has a limit, once all are."""
+        """Yields for each shard, a group of whole clusters, its finished exchange (with the submissions and when they
+        arrived) and its counts of messages. A shard is yielded once it is finished; if the learner's link has a limited
+        rate, all are yielded after the last is finished, as they share the link.
+
+        Args:
+            population: the users. network: the network, already drawn for these users. record: keep every delivered
+            message. shards: those to be run.
+        """
         size = -(-self.randomizer.payload_bits // 8)  # whole bytes that hold the payload's bits
         bandwidth_bps = network.config.learner_bandwidth_bps
         every_s = self.adversaries.sybil.probe_every_s or 1.0

@@ -17,15 +17,16 @@ from p2p_sim.population import Shard
 EXACT = 2**22
 """Largest number of arrival times that are kept without rounding."""
 DROPPED = 36
-"""Trailing bits of a time that are rounded away if there are more times than `EXACT`; 17 significant bits are left."""
+"""Number of trailing bits of a time that are rounded away if there are more times than `EXACT`; 17 significant bits are
+left."""
 
 
 @dataclass
 class Arrivals:
-    """Arrival times, seconds, at least 0, that are added piece by piece.
+    """Arrival times in seconds, at least 0, which are added piece by piece.
 
     If there are more than `EXACT`, times are rounded to 17 significant bits and counted by value, so that a quantile is
-    right to one part in 130,000. A quantile depends on the times alone, not on their order or on the pieces.
+    right to one part in 130,000. A quantile depends only on the times, not on their order or on the pieces.
 
     times: times without rounding, in pieces. values, counts: (V,) rounded times, ascending, and the number of each.
     """
@@ -35,14 +36,16 @@ class Arrivals:
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def add(self, arrivals: "Arrivals") -> None:
-        """Adds the arrival times of another record to this one."""
+        """Add the arrival times of another record to this one."""
         self.times += arrivals.times
         self._merge(arrivals.values, arrivals.counts)
         if sum(piece.size for piece in self.times) > EXACT:
             self._round()
 
     def quantile(self, share: float) -> float | None:
-        """The time by which a share of all, 0 to 1, has arrived, as in `numpy.quantile`; None if nothing arrived."""
+        """The time by which a share of all submissions, 0 to 1, has arrived, in seconds, interpolated as in
+        `numpy.quantile`; None if nothing arrived.
+        """
         total = sum(piece.size for piece in self.times) + int(self.counts.sum())
         if total == 0:
             return None
@@ -57,7 +60,9 @@ class Arrivals:
         return float(low + (high - low) * (rank - below))
 
     def _round(self) -> None:
-        """Round the times in `times`, and add them to the counts by value."""
+        """Save memory: round the arrival times that are still kept singly to 17 significant bits, and keep from now on
+        only how often each rounded time occurred.
+        """
         values = np.concatenate([np.zeros(0), *self.times]).view(np.int64)  # times and their bits have the same order
         self.times = []
         values += 1 << (DROPPED - 1)
@@ -71,11 +76,12 @@ class Arrivals:
             self._merge(*np.unique(values, return_counts=True))
 
     def _merge(self, values: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
-        """Add arrival times, each with how often it occurred, to the counts that are held already.
+        """Add rounded arrival times, and how often each occurred, to the counts that are held already.
 
         Args:
-            values: (V,) distinct times, ascending, each as the upper 28 of the 64 bits of a float in seconds
-            (`DROPPED` is the number of bits left out). counts: (V,) how often each occurred.
+            values: (V,) distinct times, ascending, each as a whole number: the upper 28 of the 64 bits of a float in
+            seconds. The lower 36 bits were rounded away, so that equal times can be counted together. counts: (V,) how
+            often each occurred.
         """
         if not values.size:
             return
@@ -88,17 +94,16 @@ class Arrivals:
 class Traffic:
     """Counts of messages and requests in one run, all shards together.
 
-    protocol_events: users' starts, messages delivered and requests that expired.
-    fetches: requests; of these, `answered` got a reply in time, `expired` did not, and `failed` will never get one,
-    as no time-out is set. late_replies: replies that came after their request had expired.
-    messages_sent: by users, each step of a walk counted. messages_duplicated: copies that the network made.
-    messages_lost, messages_undelivered, messages_delivered: how many of both were lost on the way, came to a receiver
-    who was offline, and were delivered. bytes_sent: of the messages that users sent.
-    learner_messages, learner_bytes: what reached the learner, in time or late.
-    fallbacks: users who passed on their own label for want of a reply.
-    retries: requests, counted in `fetches` too, that follow an expired request of the same question.
-    departed: users whose request expired and who never came online again.
-    completion_time_s: when the last message was delivered or request expired, seconds.
+    protocol_events: users' starts, messages delivered and requests that expired. fetches: requests; of these,
+    `answered` got a reply in time, `expired` did not, and `failed` will never get one, where no time-out is set.
+    late_replies: replies that came after their request had expired.
+    messages_sent: messages that users sent, each step of a walk counted. messages_duplicated: copies that the network
+    made. messages_lost, messages_undelivered, messages_delivered: how many of all these messages and copies were lost
+    on the way, came to a receiver who was offline, and were delivered. bytes_sent: size of the messages that users
+    sent. learner_messages, learner_bytes: what reached the learner, in time or late.
+    fallbacks: users who passed on their own label because no reply came. retries: requests, counted in `fetches` too,
+    that repeat an expired request. departed: users whose request expired and who never came online again.
+    completion_time_s: when the last message was delivered or the last request expired, seconds.
     """
 
     protocol_events: int = 0
@@ -146,7 +151,9 @@ class Ledger:
         self._expired: list[Spans] = []
 
     def event(self, times: NDArray[np.float64]) -> None:
-        """Count events of the protocol that happened at the given times (m,), seconds."""
+        """Count m events of the protocol, such as starts of users, deliveries of messages and requests that expired,
+        which happened at the given times (m,), seconds. Also note the last time, which ends the run.
+        """
         if times.size:
             self.counts["protocol_events"] += times.size
             self._last = max(self._last, float(times.max()))
@@ -159,9 +166,9 @@ class Ledger:
 
         Args:
             kind: 1 request, 2 reply, 3 submission. times: (m,) of delivery, seconds. sender: (m,) users, numbered
-            from the shard's first. receiver: (m,) users; None: the learner. label: (m,) what the messages carry;
-            None: nothing, as in requests. Payloads of several numbers, (m, ...), are noted as -1, like none. late:
-            (m,) which replies came after their request's time-out; None: none.
+            from the shard's first. receiver: (m,) users; None: the learner. label: (m,) the labels that the messages
+            carry; None: no labels, as in requests. Payloads of several numbers, (m, ...), are noted as -1, which also
+            stands for no label. late: (m,) which replies came after the time-out of their request; None: none.
         """
         self.event(times)
         self.counts["messages_delivered"] += times.size
@@ -197,14 +204,15 @@ class Ledger:
         """Note m messages of one kind that were sent, the lost ones included. Call it only where messages are kept.
 
         Args:
-            kind: 1 request, 2 reply, 3 submission. messages: who sent what to whom, and when. goes: (m,) which
-            messages are not lost; None: all. arrives: when those come to their receivers, seconds. source: for
-            every user of the shard, the user whose label she passes on to the learner.
+            kind: 1 request, 2 reply, 3 submission. messages: the m messages, with sender, receiver and time of sending.
+            goes: (m,) which messages are not lost, a of them; None: all. arrives: (a,) when these a messages come to
+            their receivers, seconds. source: for every user of the shard, the user whose label she passes on to the
+            learner.
         """
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
         coming = np.full(size, np.inf)  # infinity: the message is lost
         coming[slice(None) if goes is None else goes] = arrives
-        # whose label it is: a submission carries the label of whoever answered its sender, a reply the sender's own
+        # whose label it is: a submission carries that of the user who answered its sender, a reply the sender's own
         owner = source[messages.user] if learner else messages.sender
         none = np.full(size, -1, dtype=np.int32)
         self._sent.append(
@@ -224,13 +232,13 @@ class Ledger:
         )
 
     def trace(self) -> MessageTrace:
-        """All messages as they were sent, lost ones included, and the moments at which requests expired; both are empty
-        if messages were not kept. When users were online is not part of it here (None).
+        """All messages as they were sent, lost ones included, and the moments at which requests expired. Both are empty
+        if messages were not kept. The part on when users were online is None here.
         """
         return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
 
     def messages(self) -> Messages:
-        """All delivered messages in order of time; a ValueError if they were not kept."""
+        """All delivered messages in order of time. It is a ValueError if they were not kept."""
         if self._log is None:
             raise ValueError("this exchange was not recorded")
         return Messages.join(self._log)
@@ -247,8 +255,8 @@ class Ledger:
 class ReceivedLabels:
     """The submissions that the learner takes.
 
-    user: (s,) the user of each, by index in the population, ascending. label: (s, ...). time_s: (s,) of arrival,
-    seconds.
+    user: (s,) the user of each submission, as her index in the population, ascending. label: (s, ...) what she
+    submitted. time_s: (s,) time of arrival, seconds.
     """
 
     user: NDArray[np.int64]
@@ -260,8 +268,8 @@ class ExchangeRun(ABC):
     """One shard's run of an exchange, message by message.
 
     Args:
-        shard: the users. network: the opened network. streams: the replicate's random streams.
-        roles: who does not follow the protocol; None: every user follows it.
+        shard: the users, a group of whole clusters. network: the network, already drawn for all users. streams: the
+        replicate's random streams. roles: who does not follow the protocol; None: every user follows it.
         sampling_rate: θ. payload_bytes: size of a label. record: keep every delivered message for a transcript.
     """
 
@@ -276,17 +284,19 @@ class ExchangeRun(ABC):
         )
         self.ledger = Ledger(shard.start, record)
         self.source = self.journey.choices.peer
-        """The user whose label each user passes on, (m,), if a submission of hers arrives."""
+        """(m,) for each user the user whose label she passes on, if a submission of hers arrives."""
         self.fallback = np.zeros(shard.size, dtype=np.bool_)
-        """Which users pass on their own label for want of a reply, (m,)."""
+        """(m,) which users pass on their own label because no reply came."""
         self.arrival = np.full(shard.size, NEVER)
-        """When a user's first submission reaches the learner, seconds, (m,)."""
+        """(m,) when each user's first submission reaches the learner, seconds; infinity: never."""
         self.probed = np.zeros(shard.size, dtype=np.bool_)
-        """Which users' answers came to a prober, (m,)."""
+        """(m,) which users' answers came to an adversary who asks everybody."""
 
     @abstractmethod
     def run(self) -> Traffic:
-        """Send and deliver all messages of the shard, and return how many there were."""
+        """Send and deliver all messages of the shard (a group of whole clusters), and return counts of the traffic:
+        requests, messages sent, lost, duplicated and delivered, bytes, and the time of the last event.
+        """
 
     @abstractmethod
     def submissions(self) -> ReceivedLabels:
@@ -303,23 +313,24 @@ class ExchangeRun(ABC):
         self.arrival[np.isfinite(self.arrival)] = times
 
     def accepts(self, times: Floats) -> NDArray[np.bool_]:
-        """Which submissions, by their times of arrival (m,), seconds, the learner takes.
+        """Which of m submissions the learner takes, (m,). times: (m,) when they arrive, seconds; infinity: never.
 
-        It takes all that arrive if it has no deadline or users submit in a batch at the deadline; else those in time.
+        If there is no deadline, or if users submit in a batch at the deadline, it takes all submissions that arrive.
+        Otherwise it takes those that arrive by the deadline.
         """
         limit = self._config.deadline_s
         return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit
 
     def messages(self) -> Messages:
-        """All delivered messages in order of time; a ValueError if they were not recorded."""
+        """All delivered messages in order of time. It is a ValueError if they were not recorded."""
         return self.ledger.messages()
 
     def trace(self) -> MessageTrace:
         """What happened besides deliveries: messages as they were sent, moments at which requests expired (both empty
-        if the run was not recorded), and the users' periods online; None for these if all were always online.
+        if the run was not recorded), and the users' periods online (None if all users were always online).
 
-        Within the run, a user's requests are numbered through. Here each number counts from 0 for each peer whom she
-        asks: 0 for the first request, above 0 for repetitions after a time-out.
+        Within the run, all requests of a user are numbered in one sequence. Here the numbers start anew for each peer
+        whom she asks: 0 for the first request, above 0 for repetitions after a time-out.
         """
         trace, each = self.ledger.trace(), self._config.on_timeout.attempts
         sent = trace.sent

@@ -12,9 +12,8 @@ Payload = NDArray[Any]
 
 
 class Majority(NamedTuple):
-    """Labels that users pass on: for each user (m,), the commonest label (m,) among her replies.
-
-    peer: (m,) the first peer who gave it.
+    """Labels that m users pass on. user: (m,) the users. label: (m,) the commonest label among each user's replies.
+    peer: (m,) the first peer who gave this label.
     """
 
     user: Users
@@ -26,24 +25,24 @@ class MessageContents:
     """The payloads of one shard's messages on a network whose faults change payloads.
 
     Args:
-        payload: (m, ...) the answer of each user. faults: of the network. num_classes: K.
+        payload: (m, ...) the answer of each user. faults: the network's faults. num_classes: K.
     """
 
     def __init__(self, payload: Payload, faults: Faults, num_classes: int) -> None:
         self._payload, self._faults, self._num_classes = payload, faults, num_classes
         self.held, self.submitted = payload.copy(), payload.copy()
-        """(m, ...) the payload that each user passes on, and the one that the learner got first from her."""
+        """(m, ...) the payload that each user passes on, and the payload that the learner got first from her."""
         self.coming: dict[int, Payload] = {}
-        """By kind of message: (m, ...) the payload on arrival, for each user who asks or submits."""
+        """By kind of message: (m, ...) the payload with which it arrives, for each user who asks or submits."""
 
     def send(self, kind: int, messages: InTransit) -> None:
-        """Note what the messages of one kind will carry when they arrive, after faults of the network may have changed
-        it. Nothing is noted for requests, which carry no label. A submission carries the label that its user holds, a
+        """Note the payloads with which the messages of one kind will arrive; faults of the network may have changed
+        them. Nothing is noted for requests, which carry no label. A submission carries the label that its user holds, a
         reply the sender's own answer.
 
         Args:
-            kind: the number of this kind of message, by which the payloads are found again on arrival. messages:
-            senders, users and times of those that are not lost.
+            kind: the number of this kind of message, by which the payloads are found again on arrival. messages: the
+            messages that are not lost, with senders, users and times.
         """
         if messages.leg in ("request", "probe"):
             return
@@ -55,9 +54,10 @@ class MessageContents:
 class Questions:
     """The replies to users' questions, if users ask several peers: each peer is asked one question.
 
-    numbers: (m,) number of questions of each user; most: the largest number. labels, peers: (m, most) label and sender
-    of each reply. settled: (m,) how many of a user's questions have a reply or are given up; last_s: (m,) when the last
-    of these was settled, seconds. own: (m,) whether she uses her own label in place of a reply that did not come.
+    numbers: (m,) number of questions of each user; most: the largest of these numbers. labels, peers: (m, most) label
+    and sender of each reply. settled: (m,) how many of a user's questions have a reply or were given up. last_s: (m,)
+    when the last of these was settled, seconds. own: (m,) whether a user uses her own label in place of a reply that
+    did not come.
     """
 
     def __init__(self, numbers: NDArray[np.int64]) -> None:
@@ -80,12 +80,20 @@ class Questions:
         return np.asarray(users[self.settled[users] == self.numbers[users]])
 
     def reply(self, users: Users, question: int, labels: Payload, peers: Users, own: bool) -> None:
-        """Note the labels (m,) that users got from `peers` (m,) for a question; own: the labels are the users' own."""
+        """Note the labels that m users got when each asked several peers and one of these replied.
+
+        Args:
+            users: (m,) who asked. question: which of the peers of each user replied, as a number from 0. labels: (m,)
+            what they got. peers: (m,) who replied. own: True if all these labels are the users' own, taken in place of
+            replies that did not come.
+        """
         self.labels[users, question], self.peers[users, question] = labels, peers
         self.own[users] |= own
 
     def majority(self, users: Users) -> Majority:
-        """The plurality of the replies of each user; users without a reply are left out."""
+        """The users with at least one reply, each with the commonest label among her replies and the first peer who
+        gave it. users: who have asked several peers, numbered from the shard's first user.
+        """
         first = first_of_majority(self.labels[users])
         labels, peers = self.labels[users, first], self.peers[users, first]
         came = labels != NO_REPLY

@@ -1,8 +1,9 @@
 """Times and losses of a shard's messages, as functions of the user, her attempt, and any peer whom she might ask.
 
-The random numbers of each time, loss and choice have an address of their own (leg, user, attempt, copy, hop). Neither
-the order of events nor a fault of other messages changes them. The event engine delivers messages by these functions.
-Accounting for privacy on a realised network evaluates them also for the peers whom a user did not draw.
+A leg is a kind of message, such as "request" or "reply". The random numbers of each time, loss and choice have an
+address of their own (leg, user, attempt, copy, hop), so neither the order of events nor a fault of other messages
+changes them. The event engine delivers messages according to these functions. To compute privacy on a network as it
+turned out, they are also evaluated for peers whom a user did not draw.
 """
 
 from collections.abc import Iterator
@@ -27,17 +28,19 @@ LEGS = ("request", "reply", "submission")
 
 
 class FirstReply(NamedTuple):
-    """The first valid reply to each request: time_s (m,), NEVER if none comes; copy (m,), the number of its copy."""
+    """The first valid reply to each of m requests. time_s: (m,) when it comes back, seconds; NEVER if none comes. copy:
+    (m,) the number of its copy.
+    """
 
     time_s: Floats
     copy: NDArray[np.int8]
 
 
 class Trip(NamedTuple):
-    """The times of users' requests (m,) and of one copy of each reply, seconds; NEVER if a message does not come.
+    """The times of the requests of m users and of one copy of each reply, in seconds; NEVER if a message does not come.
 
-    copy: number of the copy. answered_s: (m,) when the request reaches the peer who answers. back_s: (m,) when the
-    reply comes back; NEVER also if it comes too late.
+    copy: number of the reply's copy. answered_s: (m,) when the request reaches the peer who answers. back_s: (m,) when
+    the reply comes back; NEVER also if it comes too late.
     """
 
     copy: int
@@ -49,9 +52,9 @@ class MessageTiming:
     """The times at which one shard's users are online and its messages travel, and the messages that are lost.
 
     Args:
-        shard: the users; all methods number them from 0. network: the opened network.
-        streams: the replicate's random streams. roles: of the users. sampling_rate: θ.
-        payload_bytes: size of a reply or submission, without header.
+        shard: the users, a group of whole clusters; all methods number them from 0. network: the network, already drawn
+        for all users. streams: the replicate's random streams. roles: who does not follow the protocol, and how.
+        sampling_rate: θ. payload_bytes: size of a reply or submission, without header.
     """
 
     def __init__(
@@ -78,31 +81,31 @@ class MessageTiming:
             self.choices.peer[:] = self._peers.again(everybody, 0, np.where(np.isfinite(self.start), self.start, 0.0))
         generators = {leg: streams.generator(f"latency-{leg}", shard.index) for leg in LEGS}
         self.first_times = {leg: network.latency.sample(rng, shard.size) for leg, rng in generators.items()}
-        """By leg: the travel times (m,) of all users' first messages, seconds."""
+        """By leg: (m,) the travel times of all users' first messages, seconds."""
         request, reply = config.header_bytes, config.header_bytes + payload_bytes
         self.bytes = {
             "request": request, "probe": request,
             "reply": reply, "submission": reply, "confession": reply, "push": reply,
         }  # fmt: skip
-        """Size of a message, header included, by its leg."""
+        """Size of a message in bytes, header included, by its leg."""
         self.copies = 2 if "duplicated" in self.faults.effects else 1
-        """Copies of a message: 2 if the network may duplicate it, else 1."""
+        """Largest number of copies of a message: 2 if the network may duplicate it, else 1."""
         self._silent = bool(roles.silent.any())
         limited, isolated = config.request_timeout_s is not None, overlay is not None and bool(overlay.isolated)
         lost, churns = "lost" in self.faults.effects, availability is not None
         self.certain = not any((lost, limited, churns, self._silent, isolated))
         """Whether every request is answered."""
         self.matters = any((self._silent, churns, overlay is not None, self.copies > 1, self.faults.ask_ends))
-        """Whether it matters whom a request reaches: she may be silent, offline or far away, or answer twice."""
+        """Whether it matters which peer a request reaches: she may be silent, offline or far away, or answer twice."""
 
     # -- choices -----------------------------------------------------------------------------------------------------
 
     def path(self, users: Users, attempt: int) -> list[Users]:
         """The users whom each user's request reaches: a list with an array (m,) for each step of the request's random
-        walk, of which the last answers. Without walks there is one step. -1: there is nobody to ask.
+        walk. The users of the last array answer. Without walks there is one step. -1: there is nobody to ask.
 
         Args:
-            users: (m,) who ask. attempt: number of the request among all of a user's, from 0. If requests are
+            users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. If requests are
             repeated to the same peer, all repetitions have the path of the first.
         """
         if self.config.on_timeout.retry == "same_peer":
@@ -111,7 +114,7 @@ class MessageTiming:
 
     def drawn_path(self, users: Users, draw: int, times: Floats) -> list[Users]:
         """The users whom each user's request reaches, for a given random draw: a list with an array (m,) for each step
-        of the request's random walk, of which the last answers; -1: there is nobody to ask.
+        of the request's random walk. The users of the last array answer. -1: there is nobody to ask.
 
         Args:
             users: (m,) who ask. draw: number of the draw, from 0; requests with the same draw go to the same peers,
@@ -129,23 +132,25 @@ class MessageTiming:
 
     def in_question(self, attempt: int) -> int:
         """How often a request has been repeated by now: 0 for the first request to one peer whom a user asks, above 0
-        for its repetitions after time-outs. attempt: number of the request among all of a user's, from 0; with r
-        requests at most for each peer whom she asks, the result is attempt modulo r.
+        for its repetitions after time-outs. If at most r requests are sent for each peer whom she asks, this is
+        `attempt` modulo r. attempt: number of the request among all requests of its user, from 0.
         """
         return attempt % self.config.on_timeout.attempts
 
     def timeout_s(self, attempt: int) -> float:
-        """How long the request of an attempt waits for its reply, seconds."""
+        """How long a request waits for its reply, seconds. attempt: number of the request among all requests of its
+        user, from 0.
+        """
         return self.config.timeout_s(self.in_question(attempt))
 
     def sent(self, users: Users, attempt: int) -> Floats:
-        """When each of m users sends a given request, seconds, if all earlier requests that it repeats have expired: a
-        first request when she starts, a repetition when she is online after the time-out before it. Infinity (`NEVER`):
-        she never comes online again.
+        """When each of m users sends a given request, in seconds, if all earlier requests that it repeats have expired.
+        She sends a first request when she starts, and a repetition when she is online after the time-out before it.
+        Infinity: she never comes online again.
 
         Args:
-            users: (m,) numbered from the shard's first. attempt: number of the request among all of a user's, from
-            0.
+            users: (m,) numbered from the shard's first. attempt: number of the request among all requests of its user,
+            from 0.
         """
         times = self.start[users]
         for earlier in range(self.in_question(attempt)):
@@ -153,7 +158,9 @@ class MessageTiming:
         return times
 
     def next_online(self, users: Users, times: Floats) -> Floats:
-        """The time itself if a user is online then, else the time at which she comes back, or NEVER."""
+        """For each of m users, (m,), the given time itself if she is online then, else the time at which she comes
+        back, in seconds; infinity if she never does. times: (m,).
+        """
         return times if self.availability is None else self.availability.next_online(users, times)
 
     def online(self, users: Users, times: Floats) -> Bools | None:
@@ -170,11 +177,13 @@ class MessageTiming:
         computed; nothing is sent.
 
         Args:
-            leg: what they are: "request", "reply", "submission", "push" (sent unasked), or an adversary's "probe"
-            and the answer to it, "confession". users: (m,) whose request or submission each belongs to. sent: (m,)
-            times, seconds. attempt: number of the request, from 0. copy: number of the copy; odd for duplicates by
-            the network. hop: step of a request's random walk, from 0. ends: sender and receiver of each, (m,) each;
-            None: they do not matter.
+            leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or the "probe" of an
+            adversary who asks everybody, and its answer, the "confession". users: (m,) the user to whose request or
+            submission each message belongs. sent: (m,) times of sending, seconds. attempt: number of the request among
+            all requests of its user, from 0. copy: number of the copy. A request and its duplicate by the network have
+            0 and 1. The reply to the request and its duplicate have 0 and 1, those to the request's duplicate 2 and 3.
+            hop: number of the step of a request's random walk, from 0. ends: sender and receiver of each message, (m,)
+            each; None: no loss or delay depends on them.
         """
         draw = partial(self._draw, f"{leg}-{copy}-{hop}", attempt)
         return InTransit(
@@ -196,21 +205,21 @@ class MessageTiming:
         return times
 
     def exists(self, messages: InTransit) -> Bools:
-        """Which of m duplicates the network really made, (m,). messages: the possible duplicates; they have an odd copy
-        number, and are at the first step of their walk, as only there messages are duplicated.
+        """Which of m possible duplicates the network really made, (m,). messages: these duplicates; their copy number
+        is odd, and they are at the first step of their walk, as only there messages are duplicated.
         """
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> FirstReply:
-        """For each of m users, when the first reply to her request comes back before its time-out, seconds (infinity:
-        none does), and the number of its copy, 0 to 3, as request and reply may each be duplicated.
+        """For each of m users, when the first reply to her request that comes before its time-out is back, in seconds
+        (infinity: none comes), and the number of its copy, 0 to 3, as request and reply may each be duplicated.
 
-        It is computed from the messages' random numbers without a simulation, since no user's messages depend on
-        another user's.
+        Both are computed from the messages' random numbers without a simulation, since no user's messages depend on
+        those of another user.
 
         Args:
-            users: (m,) who ask. attempt: number of the request among all of a user's, from 0. path: whom the
+            users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. path: whom the
             request reaches, an array (m,) for each step of its walk; it need not be the path that was drawn.
         """
         first = FirstReply(np.full(users.size, NEVER), np.zeros(users.size, dtype=np.int8))
@@ -220,9 +229,14 @@ class MessageTiming:
         return first
 
     def trips(self, users: Users, attempt: int, path: list[Users] | None) -> Iterator[Trip]:
-        """Yields the times of an attempt's requests and replies, one trip for each copy of a reply.
+        """Yields for each possible copy of the replies to m users' requests: the copy's number, when the requests reach
+        the peers who answer, (m,), and when the replies come back, (m,), in seconds. A time is infinite if the message
+        does not come, or if the reply comes after the time-out.
 
-        If no path is given, every peer counts as online, as answering, and as at distance 0.
+        Args:
+            users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. path: whom the
+            request reaches, an array (m,) for each step of its random walk. None: every peer counts as online, as
+            answering, and as at distance 0.
         """
         sent = self.sent(users, attempt)
         limit = sent + self.timeout_s(attempt)
@@ -237,7 +251,14 @@ class MessageTiming:
                 yield Trip(number, reached, back)
 
     def _reached(self, users: Users, attempt: int, copy: int, path: list[Users] | None, sent: Floats) -> Floats:
-        """When a copy of each request reaches the last user of its path, if she answers, seconds; else NEVER."""
+        """When each of m requests reaches the last user of its path, who is to answer, (m,), in seconds. It is infinite
+        if the request is lost, or if a user on its path is offline then or never answers.
+
+        Args:
+            users: (m,) who ask. attempt: number of the request among all requests of its user, from 0. copy: 0, or 1
+            for the duplicate that the network made. path: whom the request reaches, an array (m,) for each step of its
+            random walk; None: no peer fails. sent: (m,) times of sending, seconds.
+        """
         times, sender = sent, users
         for hop in range(self.hops):
             node = None if path is None else path[hop]
@@ -251,9 +272,13 @@ class MessageTiming:
         return times
 
     def arrives(self, users: Users, times: Floats, late: Bools | None = None) -> Bools:
-        """Whether submissions of users (m,) who have their labels at given times reach a learner without a queue.
+        """Whether the submissions of m users, if they sent any, would arrive as they did in the run, (m,): by the
+        deadline or, for some users, after it. The learner's link has no queue here.
 
-        late: by user of the shard, whether her submission must be late to count; None: all must be in time.
+        Args:
+            users: (m,) numbered from the shard's first. times: (m,) when each has her label, seconds. late: for every
+            user of the shard, whether her submission came after the deadline in the run, so that only a late arrival
+            counts; None: none did.
         """
         c = self.config
         batch_s = c.batch_time_s
@@ -272,7 +297,9 @@ class MessageTiming:
         return arrived
 
     def _arrival(self, messages: InTransit) -> Floats:
-        """When messages arrive; NEVER for those lost or never sent, and for copies that the network did not make."""
+        """When messages arrive, in seconds; infinity for messages that are lost or never sent, and for copies that the
+        network did not make.
+        """
         times = messages.sent_s + self.travel(messages)
         if messages.copy % 2 and messages.hop == 0:
             _drop(times, self.exists(messages))
@@ -294,6 +321,8 @@ class MessageTiming:
 
 
 def _drop(times: Floats, keep: Bools | None) -> None:
-    """Set times (m,) to NEVER, in place, for messages that do not get through (m,); None: all get through."""
+    """Set times (m,), in place, to infinity for messages that do not get through. keep: (m,) which messages get
+    through; None: all.
+    """
     if keep is not None:
         times[~keep] = NEVER

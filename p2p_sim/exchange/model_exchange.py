@@ -25,7 +25,8 @@ Organisations = NDArray[np.int64]
 Pairs = NDArray[np.intp]
 
 MOST_PAIRS = 250_000
-"""Largest number of pairs (asker, owner); limited, since a row of results lists all to whom a model was shown."""
+"""Largest number of pairs (asker, owner). It is limited, since a row of results lists all organisations to which each
+model was shown."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class Delivered:
     arrival_s: (m,) when the asker first got the model before her request expired, seconds; inf if never.
     used: (m,) whether the model also came before the deadline.
     received: (m,) whether some copy of the model reached the asker at all, in time or late.
-    offline: (N,) whether an organisation was never online, or was offline when a message came to it.
+    offline: (N,) whether each organisation was never online, or was offline when a message came to it.
     """
 
     asker: Organisations
@@ -50,24 +51,27 @@ class Delivered:
 
 
 class AskingPairs(NamedTuple):
-    """Pairs of organisations (m,), numbered from 0: the one that asks, and the one that owns the model."""
+    """Pairs of organisations. asker, owner: (m,) the organisation that asks, and the one that owns the model, numbered
+    from 0.
+    """
 
     asker: Organisations
     owner: Organisations
 
 
 class Deliveries(NamedTuple):
-    """Delivered messages: pairs (d,), the index of each message's pair; time_s (d,), its time of delivery, seconds."""
+    """Delivered messages. pairs: (d,) the index of each message's pair. time_s: (d,) its time of delivery, seconds."""
 
     pairs: Pairs
     time_s: Floats
 
 
 def neighbours(network: Network, organisations: int) -> AskingPairs:
-    """All pairs (asker, owner) of different organisations that may ask each other.
+    """All pairs (asker, owner) of different organisations that may ask each other: those that are neighbours on the
+    network's overlay or, without an overlay, all. organisations: their number.
 
     Raises:
-        InputError: there are too many.
+        InputError: there are more than 250,000 pairs.
     """
     overlay = network.overlay
     count = organisations * (organisations - 1) if overlay is None else len(overlay.indices)
@@ -84,15 +88,15 @@ def neighbours(network: Network, organisations: int) -> AskingPairs:
 def exchange_models(
     network: Network, asker: Organisations, owner: Organisations, payload_bytes: NDArray[np.int64], record: bool = False
 ) -> Delivered:
-    """What comes of m requests, in each of which an organisation asks another for its released model over the simulated
-    network: when the model arrived, if ever, and whether before the deadline; who was offline; and counts of messages.
-    An asker sends its request once it is online, and repeats it after a time-out if the network's setting `on_timeout`
-    allows more attempts.
+    """The results of m requests; in each, one organisation asks another for its released model over the simulated
+    network. They say when the model arrived, if ever, and whether before the deadline; who was offline; and counts of
+    messages. An asker sends its request once it is online, and repeats it after a time-out if the network's setting
+    `on_timeout` allows more attempts.
 
     Args:
-        network: opened for N organisations as one cluster. asker: (m,) who asks. owner: (m,) whose model is asked
-        for; the pairs are distinct. payload_bytes: (N,) size of each organisation's model, bytes. record: whether
-        every delivered message is kept.
+        network: the network, already drawn for N organisations that form one cluster. asker: (m,) who asks. owner: (m,)
+        who owns the model asked for; the pairs are distinct. payload_bytes: (N,) size of each organisation's model,
+        bytes. record: whether every delivered message is kept.
     """
     run = _ModelRun(network, asker, owner, payload_bytes, record)
     run.ask()
@@ -128,7 +132,9 @@ class _ModelRun:
         self.copies = 2 if "duplicated" in self.faults.effects else 1
 
     def ask(self) -> None:
-        """Send the requests, attempt by attempt, until an asker has the model, has left, or the deadline passes."""
+        """Send the requests, attempt by attempt. A pair sends no further request once its asker has the model or has
+        left for good, or the deadline has passed.
+        """
         c, count = self.config, self.offline.size
         everybody = np.arange(count)
         start = self._next_online(everybody, self.network.streams.generator("start").random(count) * c.start_window_s)
@@ -153,7 +159,13 @@ class _ModelRun:
             self.ledger.counts["departed"] += int(np.count_nonzero(np.isinf(sent[open_])))
 
     def _attempt(self, pairs: Pairs, sent: Floats, attempt: int) -> None:
-        """Send the requests of some pairs in one attempt, and note the models that come back."""
+        """Send one request for each of p pairs of an asking organisation and an owner of a model, and note the models
+        that come back.
+
+        Args:
+            pairs: (p,) indices of the pairs. sent: (p,) times of sending, seconds. attempt: number of the pair's
+            request, from 0.
+        """
         limit = np.full(self.asker.size, np.inf)
         limit[pairs] = sent + self.config.timeout_s(attempt)
         for copy in range(self.copies):
@@ -171,13 +183,15 @@ class _ModelRun:
                 self.arrival[got] = np.minimum(self.arrival[got], np.where(late, np.inf, back))
 
     def _travels(self, kind: int, pairs: Pairs, times: Floats, attempt: int, copy: int) -> Deliveries:
-        """The messages that are delivered, by pair and time, of one message sent for each of some pairs of
-        organisations. Those that are lost, or whose receiver is offline, are counted and left out.
+        """Send one message for each of p pairs of organisations. The result has the d messages that are delivered: the
+        index of each message's pair, (d,), and its time of delivery in seconds, (d,). Messages that are lost, or whose
+        receiver is offline, are counted and left out.
 
         Args:
-            kind: REQUEST (asker to owner) or REPLY (owner to asker). pairs: (p,) indices of the pairs. times: (p,)
-            of sending, seconds. attempt: number of the request, from 0. copy: number of the copy; an odd one is the
-            network's duplicate, which exists for some pairs only.
+            kind: REQUEST (asker to owner) or REPLY (owner to asker). pairs: (p,) indices of the pairs. times: (p,) of
+            sending, seconds. attempt: number of the request, from 0. copy: number of the copy: an odd number is the
+            network's duplicate of the number before it, which exists for some pairs only. Requests have 0 and 1;
+            replies to the request 0 and 1, replies to its duplicate 2 and 3.
         """
         c, counts, leg = self.config, self.ledger.counts, "request" if kind == REQUEST else "reply"
         sender, receiver = (self.asker, self.owner) if kind == REQUEST else (self.owner, self.asker)
@@ -210,7 +224,9 @@ class _ModelRun:
         return Deliveries(pairs[arrives], times[arrives])
 
     def _next_online(self, organisations: Organisations, times: Floats) -> Floats:
-        """The time itself if an organisation is online then, else when it comes back, seconds; inf: never."""
+        """For each organisation, the given time itself if it is online then, else the time at which it comes back, in
+        seconds; infinity: never.
+        """
         return times if self.availability is None else self.availability.next_online(organisations, times)
 
     def _draw(self, address: str, attempt: int) -> Callable[[str], Uniforms]:
@@ -224,5 +240,10 @@ class _ModelRun:
         return lambda purpose: self.network.streams.uniforms(f"models-{purpose}-{address}", 0, attempt)
 
     def _who(self, ends: Organisations, pairs: Pairs) -> NDArray[np.int32]:
-        """The askers, or the owners, of some pairs, in the type that the ledger takes."""
+        """The organisations at one end of each of p pairs, (p,), as integers of 32 bits, in which messages are counted
+        and noted.
+
+        Args:
+            ends: for all m pairs, (m,), the asker or the owner. pairs: (p,) indices of the chosen pairs.
+        """
         return ends[pairs].astype(np.int32)

@@ -1,8 +1,9 @@
-"""The record of a run's network, from which privacy is accounted for: whose label each user may have submitted.
+"""The record of a run's network, from which privacy is computed: whose label each user may have submitted.
 
 A record takes the realised network as given: who was online, which messages were lost, who submitted. From the set of
 submissions a learner can know the submitted labels and at most this network, which does not depend on labels. Only the
-users' own choices remain random. A user's fetch law is the distribution of the user whose label she submitted.
+users' own choices remain random. A user's fetch law gives, for each user of her cluster, the probability that it is
+this user's label that she submitted.
 """
 
 from dataclasses import dataclass, replace
@@ -21,21 +22,20 @@ from p2p_sim.population import Shard
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
 """Keys of faults that the laws below take into account; with any other, only the noise is sure to protect a label."""
 LARGEST_TABLE = 120_000_000
-"""Largest number of entries of a tabulated fetch distribution, 12 bytes each."""
+"""Largest number of entries of a fetch law as a table, 12 bytes each."""
 LARGEST_WALKS = 20_000_000
 """Largest number of entries of the table for random walks, whose rows have many different entries."""
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """A fetch law by which all members of a user's cluster who answer are equally likely."""
+    """A fetch law under which all members of a user's cluster who answer are equally likely."""
 
 
 @dataclass(frozen=True)
 class Capped:
-    """A fetch law of which only a cap is known: no peer of user i has a probability above caps[i], (m,).
-
-    The cap is 0 if a user submitted nothing.
+    """A fetch law of which only upper bounds are known. caps: (m,) no peer of user i has a probability above caps[i],
+    which is 0 if the user submitted nothing.
     """
 
     caps: Floats
@@ -43,11 +43,12 @@ class Capped:
 
 @dataclass(frozen=True)
 class FetchTable:
-    """The fetch law as a table: user i got the label of j with probability weights[i, j], (m, m).
+    """The fetch law as a table.
 
-    Rows of users who submitted nothing are empty. requests: (m, m), in the rows of the coalition's members: the law of
-    each label that the member gets, submitted or not. None: members may see more of other users' fetches than their own
-    answers, such as requests that they forward or requests that failed.
+    weights: (m, m) user i got the label of user j with probability weights[i, j]; rows of users who submitted nothing
+    are empty. requests: (m, m) in the rows of the coalition's members, the law of each label that the member gets,
+    whether she submits it or not. None: members may see more of other users' fetches than the requests that they
+    themselves answer, such as requests that they forward or requests that failed.
     """
 
     weights: "scipy.sparse.csr_array"
@@ -56,9 +57,10 @@ class FetchTable:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A fetch law that is not known, for a reason in words: only the noise on each label is sure to protect it.
+    """A fetch law that is not known, so that only the noise on each label is sure to protect the label.
 
-    anything: whether even the set of users whose submissions arrived may depend on labels.
+    reason: why it is not known, in words. anything: whether even the set of users whose submissions arrived may depend
+    on labels.
     """
 
     reason: str
@@ -69,17 +71,17 @@ FetchLaw = Uniform | Capped | FetchTable | Unknown
 
 
 def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = None) -> FetchLaw:
-    """For users who submitted a fetched label, what is known of whose label it was, given the network as it turned out:
-    the probability of each peer as a table, or that all who answer are equally likely, or only an upper bound of any
-    peer's probability, or, for a reason in words, nothing. It is computed for all of a shard's m users.
+    """For users who submitted a fetched label, what is known of whose label it was, given the network as it turned out.
+    It is one of four: a table with the probability of each peer; that all who answer are equally likely; only an upper
+    bound of the probability of any peer; or nothing, with the reason in words. It covers all m users of a shard.
 
     Args:
-        journey: times and losses of messages, also of those that users might have sent to other peers. submitted:
-        (m,) which users passed on a fetched label. late: (m,) which users' submissions came after the deadline;
-        None: none.
+        journey: times and losses of messages, also of messages that users might have sent to other peers. submitted:
+        (m,) which users passed on a fetched label. late: (m,) which users' submissions came after the deadline; None:
+        none.
     """
     config, overlay = journey.config, journey.overlay
-    # the cases in order: first those of any network, last those of an overlay alone
+    # the cases in order: first those of any network, last those of networks with an overlay
     beyond = [key for key in config.faults if key not in ACCOUNTED]
     if beyond:
         return Unknown(f"nobody has said what {beyond[0]} does", anything=True)
@@ -98,21 +100,21 @@ def fetch_law(journey: MessageTiming, submitted: Bools, late: Bools | None = Non
 
 
 def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
-    """An upper bound for each user of the shard of the probability, given the network as it turned out, that any one
-    peer is the one whose label she submitted: 1/N, where at least N peers could have answered; 0 for users who
+    """For each of the shard's m users, (m,), an upper bound of the probability, given the network as it turned out,
+    that she submitted the label of any one peer: 1/N, where at least N peers could have answered; 0 for users who
     submitted nothing.
 
-    If each attempt of a request draws a peer anew, the probability is a weighted mean, over the attempts, of 1/N. If
-    the same peer is asked again, it is 1/N, where N counts the peers who could have answered any attempt. If users ask
-    from a changing view of their cluster (gossip), several attempts may ask the same entry of it. A submission after
-    the deadline has the bound 1, since an earlier reply would have been in time, unless every attempt has one reply at
-    most and a peer of its own.
+    If each attempt draws a peer anew, the probability is a weighted mean, over the attempts, of 1/N. If the same peer
+    is asked again, it is 1/N, where N counts the peers who could have answered any attempt. In a gossip network, each
+    user keeps a short list of random users of her cluster, which changes in time, and asks an entry of it; several
+    attempts may ask the same entry. A submission after the deadline has the bound 1, since an earlier reply would have
+    been in time. The exception is a run in which every attempt has one reply at most and a peer of its own.
 
     Args:
-        journey: times and losses of messages. users: (u,) who submitted a fetched label. late: by user, whether her
+        journey: times and losses of messages. users: (u,) who submitted a fetched label. late: (m,) whether each user's
         submission came after the deadline; None: none did.
     """
-    # sizes: a lower bound N for each user
+    # sizes: for each user, a lower bound N of the number of peers who could have answered
     rule, caps = journey.config.on_timeout, np.zeros(journey.shard.size)
     able = [_able(journey, users, attempt, late) for attempt in range(rule.attempts)]
     least = np.full(users.size, np.inf)
@@ -134,13 +136,13 @@ def _caps(journey: MessageTiming, users: Users, late: Bools | None) -> Floats:
 
 def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None) -> NDArray[np.int64]:
     """For each of u users, (u,), a lower bound of how many users of her cluster could have answered a given request:
-    who answer at all, and were online when the request would have reached them. 0 if the reply would not have come in
-    time, or her submission would not have arrived.
+    those who answer at all, and were online when the request would have reached them. It is 0 if the reply would not
+    have come in time, or her submission would not have arrived.
 
     Args:
         journey: times and losses of messages. users: (u,) who submitted. attempt: number of the request, from 0.
-        late: by user of the shard, whether her submission came after the deadline and so must be late here too;
-        None: none did.
+        late: (m,) for every user of the shard, whether her submission came after the deadline and so must be late here
+        too; None: none did.
     """
     availability = cast(Availability, journey.availability)  # where all are always online, the law is uniform
     offsets, count = journey.shard.offsets, np.zeros(users.size, dtype=np.int64)
@@ -158,13 +160,13 @@ def _able(journey: MessageTiming, users: Users, attempt: int, late: Bools | None
 
 
 def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bools | None) -> FetchLaw:
-    """For users who each ask a random neighbour of an overlay (the graph of who may ask whom), the probability of each
-    neighbour to be the one whose label was submitted, given the network as it turned out: a table (m, m) for the
-    shard's m users. Unknown if the table would be too large.
+    """A table (m, m) for a shard's m users, each of whom asks a random neighbour on an overlay, the graph of who may
+    ask whom: the probability of each neighbour to be the one whose label was submitted, given the network as it turned
+    out. If the table would be too large, the result says that this is unknown.
 
     Args:
-        journey: times and losses of messages. overlay: the graph. users: (u,) who submitted a fetched label. late:
-        by user, whether her submission came after the deadline; None: none did.
+        journey: times and losses of messages. overlay: the graph. users: (u,) who submitted a fetched label. late: (m,)
+        whether each user's submission came after the deadline; None: none did.
     """
     size = journey.shard.size
     edges = int(overlay.degrees[users].sum())
@@ -193,15 +195,17 @@ def _neighbours(journey: MessageTiming, overlay: Overlay, users: Users, late: Bo
 
 
 class Edges(NamedTuple):
-    """Edges of some users: row (e,), the position of an edge's user among these; peer (e,), her neighbour there."""
+    """Edges of some users. row: (e,) the position of each edge's user among these users. peer: (e,) the neighbour at
+    the edge's other end.
+    """
 
     row: NDArray[np.int64]
     peer: Users
 
 
 def _edges(overlay: Overlay, users: Users) -> Edges:
-    """All e edges of some users (u,), user by user: for each edge the position of its user in `users`, (e,), and the
-    neighbour at its other end, (e,). overlay: the graph of who may ask whom.
+    """All e edges of some users, user by user: for each edge the position of its user in `users`, (e,), and the
+    neighbour at its other end, (e,). overlay: the graph of who may ask whom. users: (u,).
     """
     degree = overlay.degrees[users]
     row = np.repeat(np.arange(users.size), degree)
@@ -213,13 +217,14 @@ def _edge_weights(
     journey: MessageTiming, users: Users, row: NDArray[np.int64], peer: Users, late: Bools | None
 ) -> Floats:
     """For each of e edges from a user to a neighbour, (e,), a number in proportion to the probability that this
-    neighbour answered the user and her label was submitted; the numbers of a user must still be divided by their sum.
-    They follow from the times and losses that requests to this neighbour would have had.
+    neighbour answered and that the user submitted the neighbour's label. Divided by their sum over a user's edges,
+    these numbers are the law of whose label the user submitted. They follow from the times and losses that requests to
+    this neighbour would have had.
 
     Args:
-        journey: times and losses of messages. users: (u,) who submitted. row: (e,) position in `users` of an edge's
-        user. peer: (e,) the neighbour. late: by user, whether her submission came after the deadline; None: none
-        did.
+        journey: times and losses of messages. users: (u,) who submitted. row: (e,) position in `users` of each edge's
+        user. peer: (e,) the neighbour. late: (m,) for every user of the shard, whether her submission came after the
+        deadline; None: none did.
     """
     rule, asker = journey.config.on_timeout, users[row]
     degree = np.bincount(row, minlength=users.size)
@@ -238,10 +243,10 @@ def _edge_weights(
 
 
 def _member_requests(journey: MessageTiming, overlay: Overlay) -> "scipy.sparse.csr_array":
-    """Whose labels the members of a coalition got when they asked, as a table (m, m) of probabilities: in a member's
-    line each neighbour who answers is equally likely; all other lines are empty. Members also see labels that they do
-    not submit, so the table holds for every label that a member gets, in time or late. It is only right where no loss
-    or delay depends on the neighbour.
+    """The probabilities of whose labels the members of a coalition got when they asked, as a table (m, m). In a
+    member's line each neighbour who answers is equally likely; the lines of other users are empty. Members also see
+    labels that they do not submit, so the table holds for every label that a member gets, in time or late. It is only
+    right where no loss or delay depends on the neighbour.
 
     Args:
         journey: has the users' roles. overlay: the graph of who may ask whom.
@@ -261,7 +266,8 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
     """A sparse table of shape (size, size).
 
     Args:
-        entries: the E values, line by line; their columns, (E,); and the number of entries in each line, (size,).
+        entries: three arrays: (E,) the values of the E entries, line by line; (E,) their columns; and (size,) the
+        number of entries in each line. size: number of lines and of columns.
     """
     weight, column, counts = entries
     width = np.int32 if weight.size < 2**31 else np.int64
@@ -270,9 +276,10 @@ def _table(entries: tuple[Floats, Users, NDArray[np.int64]], size: int) -> "scip
 
 
 def _walks(journey: MessageTiming, overlay: Overlay, users: Users) -> FetchLaw:
-    """For users whose requests walk at random from neighbour to neighbour, the probability of each user to be the
-    walk's end, whose label was submitted: a table (m, m), by powers of the matrix of single steps. Unknown if the table
-    would be too large. It presupposes that every user forwards requests.
+    """A table (m, m) for a shard's m users, whose requests walk at random from neighbour to neighbour: the probability
+    of each user to be the end of the walk, whose label was submitted. It is computed as a power of the matrix of single
+    steps, and presupposes that every user forwards requests. If the table would be too large, the result says that the
+    probabilities are unknown.
 
     Args:
         journey: has the number of steps. overlay: the graph on which requests walk. users: (u,) who submitted a
@@ -297,14 +304,15 @@ FLAGS = ("fetched", "own", "answers", "constant", "member", "probed")
 class NetworkRecord:
     """The network record of one shard of a run; every array (m,) has one entry for each user.
 
-    fetched, own: whether she passed on a fetched label, or her own label for want of a reply. Submissions after the
+    fetched, own: whether she passed on a fetched label, or her own label because no reply came. Submissions after the
     deadline count too: the learner does not take them, but has seen them.
-    answers: whether she answers requests. constant: whether her answer is fixed beforehand. member: whether she pools
-    what she sees with the learner. probed: whether an adversary who asks all users of the cluster got her answer.
+    answers: whether she answers requests. constant: whether her answer is a class that is fixed beforehand. member:
+    whether she pools what she sees with the learner. probed: whether an adversary who asks all users of the cluster got
+    her answer.
     law: the fetch law of the users with `fetched`. draws: the largest number of labels that a user may have got, late
     ones included. times_tell: whether the time of a submission may depend on whose label it is.
-    offsets: (C+1,), cluster c has the entries offsets[c]..offsets[c+1]-1. users: (m,) number of users for whom an entry
-    stands; None: one each.
+    offsets: (C+1,) cluster c has the entries offsets[c]..offsets[c+1]-1. users: (m,) number of users for whom each
+    entry stands; None: one each.
     """
 
     shard: Shard
@@ -321,16 +329,17 @@ class NetworkRecord:
     users: NDArray[np.int64] | None = None
 
     def count(self, chosen: Bools) -> int:
-        """How many users the chosen entries stand for, a mask (m,) over the record's entries. An entry is one user, or,
-        in a record that `summed` has shortened, all alike users of a cluster.
+        """How many users some entries of the record stand for. An entry stands for one user or, in a shortened record,
+        for all users of a cluster who are alike. chosen: (m,) which entries.
         """
         return int(np.count_nonzero(chosen) if self.users is None else self.users[chosen].sum())
 
     def summed(self) -> "NetworkRecord":
-        """The same record with fewer entries: one for all users of a cluster who are alike in whether they submitted a
-        fetched label, submitted their own, answer requests, answer a fixed class, pool what they see, and were asked by
-        an adversary who asks everybody. Each entry has its number of users. It needs a law of whose labels were fetched
-        that is equal for all or unknown.
+        """The same record with fewer entries: one entry, with the number of its users, for all users of a cluster who
+        are alike. Users are alike if they agree in whether they submitted a fetched label, submitted their own, answer
+        requests, answer a fixed class, pool what they see, and gave an answer to an adversary who asks everybody. The
+        record must hold for every user of a cluster in the same way: either all who answer are equally likely to be the
+        one whose label was fetched, or nothing is known of that.
         """
         assert isinstance(self.law, Uniform | Unknown)
         clusters = len(self.offsets) - 1
@@ -346,11 +355,12 @@ class NetworkRecord:
 
 
 def realised(exchange: ExchangeRun, law: FetchLaw | None = None) -> NetworkRecord:
-    """The record from which the privacy of one shard's finished run is computed: for every user whether a submission of
-    hers arrived, of a fetched label or of her own, and her role; and what is known of whose labels were fetched.
+    """The record from which the privacy of one shard's finished run is computed. It says for every user whether a
+    submission of hers arrived, whether this was a fetched label or her own, and which role she has. It also says what
+    is known of whose labels were fetched.
 
     Args:
-        exchange: the finished run. law: what is known of whose labels were fetched; None: it is computed from the
+        exchange: the finished run. law: what is known of whose labels were fetched; None: this is computed from the
         network as it turned out.
     """
     journey, config = exchange.journey, exchange.journey.config

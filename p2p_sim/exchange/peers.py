@@ -1,4 +1,4 @@
-"""Draws of whom users ask, of how many peers, and of whether they submit, the same for every engine.
+"""Random draws that are the same for every engine: how many peers each user asks, which ones, and whether she submits.
 
 These are the draws of lines 5 and 9 of Algorithm 2 of the clustering paper.
 """
@@ -20,9 +20,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Choices:
-    """First peers and submissions of users `start` to `start + len(peer) - 1` of a shard, numbered from its first user.
+    """The first peers of m users of a shard, and whether they submit. These are the users `start` to `start` + m - 1,
+    numbered from the shard's first user.
 
-    peer: (m,) int32, the user each one asks first, or -1 if she has no neighbour.
+    peer: (m,) int32, the user whom each one asks first, or -1 if she has no neighbour.
     keep: (m,) bool, whether she passes the fetched label on to the learner.
     """
 
@@ -33,11 +34,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class Peers:
-    """Draws the peers of a shard's users, who are numbered from the shard's first; -1: a user has no neighbour.
+    """Draws the peers of a shard's users, who are numbered from the shard's first user; -1: a user has no neighbour.
 
-    shard: the users. streams: the replicate's random streams. overlay: of the shard; None: users ask any user of their
-    cluster, themselves included. hops: steps of the walk from the user who asks to the peer who answers.
-    view: the gossip view whose entries users ask; None: there is none.
+    shard: the users, a group of whole clusters. streams: the replicate's random streams. overlay: the graph of who may
+    ask whom in the shard; None: users ask any user of their cluster, themselves included. hops: number of steps of the
+    random walk from the user who asks to the peer who answers. view: how users' changing lists of peers work, if they
+    ask entries of such lists (gossip); None: there are none.
     """
 
     shard: Shard
@@ -47,8 +49,8 @@ class Peers:
     view: GossipView | None = None
 
     def choices(self, sampling_rate: float) -> Iterator[Choices]:
-        """Yields, for blocks of 65,536 users of the shard in order, whom each user asks first (-1: nobody, as she has
-        no neighbour) and whether she will submit, which has probability θ. Blocks keep the memory small in a cluster of
+        """Yields, for blocks of 65,536 users of the shard in order, whom each user asks first (-1: she has no
+        neighbour) and whether she will submit, which has probability θ. Blocks keep the memory small in a cluster of
         any size. sampling_rate: θ.
         """
         rng = self.streams.generator("peer", self.shard.index)
@@ -59,9 +61,10 @@ class Peers:
             yield Choices(start, peer, bernoulli(keep, sampling_rate, stop - start))
 
     def first(self, rng: np.random.Generator, start: int, stop: int) -> Users:
-        """Whom users `start` to `stop` - 1 of the shard ask first, as numbers from the shard's first user; -1: a user
-        has no neighbour. On the way to them a request may take several random steps. rng: one generator for all users,
-        so calls must take users in ascending order; it is not used if requests walk more than one step.
+        """The peers whom users `start` to `stop` - 1 of the shard ask first, as numbers from the shard's first user;
+        -1: a user has no neighbour. On the way to such a peer a request may take several random steps. rng: one
+        generator for all users, so calls must take users in ascending order; it is not used if requests walk more than
+        one step.
         """
         if self.hops > 1:
             return self.path(np.arange(start, stop, dtype=np.int32), 0)[-1]
@@ -81,20 +84,20 @@ class Peers:
         return peer
 
     def again(self, users: Users, attempt: int, times: Floats) -> Users:
-        """Whom each of m users asks in a later request, (m,), as numbers from the shard's first user; -1: she has no
-        neighbour. If users ask from a changing sample of their cluster (a gossip view), this also draws the first
-        request, and the peer depends on the time.
+        """The peer whom each of m users asks in a later request, (m,), as numbers from the shard's first user; -1: she
+        has no neighbour. If users ask from a changing sample of their cluster (a gossip view), this also draws the peer
+        of the first request, and the peer depends on the time.
 
         Args:
-            users: (m,) who ask. attempt: number of the request, from 1; with gossip views from 0. times: (m,) when
-            it is sent, seconds; used only with gossip views.
+            users: (m,) who ask. attempt: number of the request, from 1; with gossip views from 0. times: (m,) when the
+            requests are sent, seconds; used only with gossip views.
         """
         if self.hops > 1:
             return self.path(users, attempt)[-1]
         if (view := self.view) is not None:
             # a random slot of her view; slots are replaced in turn: slot s is s/view_size refreshes ahead of slot 0
             slot = np.floor(self.streams.uniforms("view-slot", self.shard.index, attempt).at(users) * view.view_size)
-            # how often the slot's entry was replaced by her time, which numbers the entry
+            # how often the slot's entry had been replaced when she asks: this numbers the entry
             epoch = np.floor(times / view.refresh_s + slot / view.view_size)
             number = (epoch * view.view_size + slot).astype(np.int64) * self.shard.size + users
             return self._member(users, self.streams.uniforms("view", self.shard.index).at(number))
@@ -102,7 +105,13 @@ class Peers:
         return self._neighbour(users, position) if self.overlay is not None else self._member(users, position)
 
     def path(self, users: Users, attempt: int) -> list[Users]:
-        """The users whom the random walks of users (m,) reach: a list of arrays (m,), one for each step."""
+        """The users whom the requests of m users reach when each walks at random from neighbour to neighbour, starting
+        at the user who asks: a list of arrays (m,), one for each step; -1: a user on the way has no neighbour.
+
+        Args:
+            users: (m,) who ask, numbered from the shard's first user. attempt: number of the request, from 0, which
+            gives the walk its random numbers.
+        """
         node, path = users, []
         for hop in range(self.hops):
             position = self.streams.uniforms(f"walk-{hop}", self.shard.index, attempt).at(users)
@@ -111,7 +120,13 @@ class Peers:
         return path
 
     def _neighbour(self, users: Users, position: Floats) -> Users:
-        """The neighbour at a relative position in [0, 1) of each user's list; -1 if the list is empty or she is -1."""
+        """A neighbour of each of m users, (m,), as a number from the shard's first user; -1 if she has no neighbour, or
+        if she is -1 herself.
+
+        Args:
+            users: (m,) numbered likewise. position: (m,) numbers in [0, 1): where in the list of the user's neighbours
+            to look; if they are random, so is the neighbour.
+        """
         overlay = cast(Overlay, self.overlay)  # there is one: without an overlay, users ask members of their cluster
         first = overlay.indptr[users]
         degree = overlay.indptr[users + 1] - first
@@ -123,7 +138,12 @@ class Peers:
         return peer
 
     def _member(self, users: Users, position: Floats) -> Users:
-        """The member at a relative position in [0, 1) of each user's cluster."""
+        """A member of the cluster of each of m users, (m,), as a number from the shard's first user.
+
+        Args:
+            users: (m,) numbered likewise. position: (m,) numbers in [0, 1): where in the list of the cluster's users to
+            look; if they are random, so is the member.
+        """
         offsets = self.shard.offsets
         cluster = np.searchsorted(offsets, users, side="right") - 1
         within = position * (offsets[cluster + 1] - offsets[cluster])
@@ -131,15 +151,15 @@ class Peers:
 
 
 NO_REPLY = -1
-"""In arrays of labels: no reply came."""
+"""The entry in arrays of labels that stands for: no reply came."""
 
 
 @dataclass(frozen=True)
 class Asking:
     """How many peers a user asks in parallel, and whether she submits if some replies never come.
 
-    shares: pairs (k, probability of k); every user draws her own number k of peers. answered: whether she submits the
-    majority of the labels that came; if not, she submits nothing unless all came.
+    shares: pairs (k, probability of k); every user draws her own number k of peers. answered: whether a user who lacks
+    some replies submits the commonest of the labels that came; if not, she submits nothing.
     """
 
     shares: tuple[tuple[int, float], ...] = ((1, 1.0),)
@@ -147,7 +167,7 @@ class Asking:
 
     @property
     def several(self) -> bool:
-        """Whether some users ask more than one peer."""
+        """Whether some users may ask more than one peer, so that each submits the commonest of several labels."""
         return max(self.shares)[0] > 1
 
     @property
@@ -162,18 +182,20 @@ class Asking:
 
     @property
     def coins(self) -> list[tuple[int, float]]:
-        """Pairs (k, probability of heads) of coins that a user tosses in turn: the first with heads gives her k."""
+        """Pairs (k, probability of heads) of coins that a user tosses one after another. The first coin that shows
+        heads gives her number k of peers.
+        """
         shares = [weight for _, weight in self.shares]
         return [(k, weight / sum(shares[position:])) for position, (k, weight) in enumerate(self.shares)]
 
     def numbers(self, users: NDArray[np.integer], streams: Streams, shard: Shard) -> NDArray[np.int64]:
-        """How many peers each of m users asks, (m,). A user's number k is random, with the probabilities in `shares`;
-        it is drawn by the same random numbers as when each user is simulated as a process of her own, so that both ways
-        give equal results.
+        """How many peers each of m users asks, (m,). A user's number is drawn with the configured probabilities. The
+        random numbers are those that are used when each user is simulated as a process of her own, so both ways give
+        equal results.
 
         Args:
-            users: (m,) numbered from the shard's first. streams: the replicate's random streams. shard: the group
-            of whole clusters that has the users.
+            users: (m,) numbered from the shard's first user. streams: the replicate's sources of random numbers. shard:
+            the group of whole clusters that has the users.
         """
         (*tossed, (last, _)) = self.coins
         numbers = np.full(users.size, last)
@@ -187,10 +209,12 @@ ONE_PEER = Asking()
 
 
 def first_of_majority(labels: NDArray[np.integer]) -> NDArray[np.int64]:
-    """The position (m,) of the plurality's first label in each row of labels (m, k), which are in order of asking.
+    """For each of m users, (m,), the position at which the commonest of the labels that she got occurs first. labels:
+    (m, k) what each user's k peers replied, in the order in which she asked them; -1: no reply came.
 
-    Of labels that came equally often the first one counts. As peers are drawn independently from one law, every order
-    of their labels is equally likely, so that this is a fair choice. Where no label came, the position is 0.
+    Of labels that came equally often, the one that occurs first counts. This is a fair choice: peers are drawn
+    independently from one distribution, so every order of their labels is equally likely. Where no label came, the
+    position is 0.
 
     >>> first_of_majority(np.array([[0, 2, 2], [1, 0, NO_REPLY]])).tolist()
     [1, 0]

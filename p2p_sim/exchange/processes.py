@@ -1,8 +1,8 @@
 """Any protocol as SimPy processes: one process for each user, one event for each message.
 
-Draws and travel times come from `MessageTiming`, as in the batched engine. For the label exchange
-(`LabelExchangeProtocol`) the two engines have equal results to the last bit, and `batched_exchange` is much faster, as
-it handles many messages at a time.
+Random draws and travel times come from `MessageTiming`, as in the batched engine. For the label exchange
+(`LabelExchangeProtocol`) the results of the two engines are equal to the last bit; `batched_exchange` is much faster,
+as it handles many messages at a time.
 """
 
 import math
@@ -37,12 +37,12 @@ from p2p_sim.population import Shard
 
 
 class ProcessExchange(SingleMessages):
-    """One shard's run of a protocol, message by message.
+    """The run of a protocol in one shard, a group of whole clusters, message by message.
 
     Args:
-        protocol: of the users. payload: (m,) the noisy label of each user, drawn once.
+        protocol: what the users do. payload: (m,) the noisy label of each user, drawn once.
         shard, network, streams, roles, record, payload_bytes: as in `ExchangeRun`.
-        probe_every_s: seconds between probes of an adversary. num_classes: K.
+        probe_every_s: seconds between the requests of an adversary who asks everybody. num_classes: K.
     """
 
     def __init__(
@@ -60,12 +60,14 @@ class ProcessExchange(SingleMessages):
         self._users = [Me(number, label, self) for number, label in enumerate(payload.tolist())]
         self._times_before = Counter[tuple[int, str]]()
         self.questions: list[PendingRequest] = []
-        # label and arrival, seconds, by user and the number of her submission
+        # label and time of arrival, seconds, by user and the number of her submission
         self._submitted = dict[tuple[int, int], tuple[float, float]]()
         self.source = self.source.copy()
 
     def run(self) -> Traffic:
-        """Run every user's process to its end, and return how many messages there were."""
+        """Run the processes of all users to their end, and return counts of the traffic: requests, messages sent, lost,
+        duplicated and delivered, bytes, and the time of the last event.
+        """
         for me, start in zip(self._users, self.journey.start.tolist(), strict=True):
             if math.isfinite(start):
                 self.clock.process(self._life(me, start))
@@ -74,7 +76,7 @@ class ProcessExchange(SingleMessages):
         try:
             self.clock.run()
         except Exception as raised:
-            # SimPy raises copies of an exception; the cause of each is what it copies, and the first says where it was
+            # SimPy raises copies of an exception, each with the copied one as its cause; the original says where it was
             first: BaseException = raised
             while (cause := first.__cause__) is not None and (type(cause), cause.args) == (type(first), first.args):
                 first = cause
@@ -86,9 +88,9 @@ class ProcessExchange(SingleMessages):
 
     def trace(self) -> MessageTrace:
         """What happened besides deliveries: messages as they were sent and moments at which requests expired (both
-        empty if the run was not recorded), the users' periods online, and every request with its start, time-out and
-        time of the reply. A request's number counts from 0 for each peer whom a user asks: 0 for the first, above 0 for
-        repetitions after a time-out.
+        empty if the run was not recorded), the users' periods online, and every request with its start, its time-out
+        and the time of its reply. Requests are numbered anew for each peer whom a user asks: 0 for the first request,
+        above 0 for repetitions after a time-out.
         """
         requests = self.questions
         return replace(
@@ -121,19 +123,29 @@ class ProcessExchange(SingleMessages):
             self.arrival[key[0]] = min(self.arrival[key[0]], time)
 
     def _life(self, me: Me, start: float) -> Steps:
-        """A user's process: she waits until her start, seconds, and then follows the protocol."""
+        """A user's process, a generator that yields the events for which it waits: she waits until the time at which
+        she starts, and then follows the protocol.
+
+        Args:
+            me: the user as her own process sees her, with her noisy label. start: when she starts, seconds.
+        """
         yield self.clock.until(start)
         self.ledger.event(np.array([start]))
         yield from self._protocol.user(me)
 
     def ask(self, user: int) -> simpy.Process:
-        """A process whose value is the reply to a question to a random peer, or None."""
+        """Start asking a random peer for the label. The result is a process for which the user's own process can wait;
+        its value is the reply, or None if none came. user: who asks, numbered from the shard's first user.
+        """
         return self.clock.process(self._asking(user))
 
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
-        """The process of one question: ask, wait for a reply and, without one, ask again, fall back or give up."""
+        """The process of one question to a random peer: send a request and wait for the reply. If none comes in time,
+        the network's setting for time-outs says whether the user asks again, takes her own noisy label in place of a
+        reply, or gives up. Its value is the reply, or None. user: who asks, numbered from the shard's first user.
+        """
         rule = self._config.on_timeout
-        # attempts are numbered through all her questions, and each has random numbers of its own
+        # all her requests are numbered in one sequence, and each has random numbers of its own
         earlier = self._number(user, "request", rule.attempts)
         for attempt in range(rule.attempts):
             self.ledger.counts["retries"] += int(attempt > 0)
@@ -153,7 +165,13 @@ class ProcessExchange(SingleMessages):
         return Reply(self._users[user].noisy_label, user, own=True) if rule.fallback == "own_label" else None
 
     def submit(self, user: int, reply: Reply | int) -> None:
-        """Pass a label on to the learner, at once or in a batch at the network's deadline."""
+        """Pass a label on to the learner, at once or, if the network's users submit in a batch, at the time set for it;
+        a label that comes after this time is not submitted.
+
+        Args:
+            user: who submits, numbered from the shard's first user. reply: the label, as the reply that brought it, or
+            as a number, which then counts as the user's own label.
+        """
         submission = reply if isinstance(reply, Reply) else Reply(reply, user)
         self._protocol.check_submitted(submission)
         batch_s = self._config.batch_time_s
@@ -163,7 +181,12 @@ class ProcessExchange(SingleMessages):
             self.clock.at(batch_s, lambda: self._submit(user, submission))
 
     def _submit(self, user: int, reply: Reply) -> None:
-        """Send a label to the learner; a batch leaves out users who are offline when it is sent."""
+        """Send a label to the learner now. Where users submit in a batch, nothing is sent for a user who is offline at
+        that moment.
+
+        Args:
+            user: who submits, numbered from the shard's first user. reply: the label and whose label it is.
+        """
         if self._config.batch_submission and not self.is_online(user):
             return
         number = self._number(user, "submission")
@@ -176,11 +199,12 @@ class ProcessExchange(SingleMessages):
             )
 
     def _on_submission(self, user: int, number: int, label: float) -> None:
-        """Handle a label that reaches the learner. Of one submission the network may deliver two copies; the learner
+        """Handle a label that reaches the learner. The network may deliver two copies of one submission; the learner
         takes the first.
 
         Args:
-            user: who submitted. number: of the submission among the user's, from 0. label: what arrived.
+            user: who submitted. number: number of the submission among all of this user, from 0. label: the class that
+            arrived, which faults of the network may have changed.
         """
         self.deliver(SUBMISSION, user, None, label)
         if (user, number) not in self._submitted:
@@ -188,7 +212,7 @@ class ProcessExchange(SingleMessages):
             self.arrival[user] = min(self.arrival[user], self.clock.now)
 
     def send(self, sender: int, peer: int, payload: float) -> None:
-        """Send a label or a number to a peer, unasked; a peer who does not answer requests ignores it."""
+        """Send a label or a number, unasked, to a peer. A peer who does not answer requests ignores such messages."""
         self._protocol.check_sent(peer, payload)
         number = self._number(sender, "push")
 
@@ -203,9 +227,12 @@ class ProcessExchange(SingleMessages):
             )
 
     def coin(self, user: int, name: str, probability: float) -> bool:
-        """Whether a coin shows heads, drawn anew at each toss.
+        """Whether a user's coin shows heads. It is drawn anew at each toss, except for the coin "submit" of the label
+        exchange, which is drawn before the run, as in the other engines.
 
-        The coin "submit" of the label exchange is drawn before the run, as in the other engines.
+        Args:
+            user: whose coin it is. name: the coin's name; coins of different names are independent. probability: that
+            of heads.
         """
         self._protocol.check_coin(name, probability)
         if isinstance(self._protocol.protocol, LabelExchangeProtocol) and name == "submit":
@@ -221,28 +248,35 @@ class ProcessExchange(SingleMessages):
         return peer if peer >= 0 else None
 
     def neighbours(self, user: int) -> NDArray[np.int32]:
-        """The users whom a user may ask, ascending: neighbours on the overlay, else her cluster, herself included."""
+        """The users whom a user may ask, ascending: her neighbours on the overlay or, without an overlay, all users of
+        her cluster, herself included.
+        """
         overlay = self.journey.overlay
         if overlay is not None:
             return np.sort(overlay.indices[overlay.indptr[user] : overlay.indptr[user + 1]])
         return np.array(self._cluster(user), dtype=np.int32)
 
     def _number(self, user: int, purpose: str, numbers: int = 1) -> int:
-        """The index of a user's next random number for a purpose, such as "request" or the name of a coin: how many
-        were counted before, at first 0. numbers: how many to reserve, so that the next call gives an index that is
-        larger by this number.
+        """The index of a user's next random number in the sequence for a purpose, such as "request" or a coin. It is 0
+        at the first call; each later call gives the previous index plus the numbers that were reserved then.
+
+        Args:
+            user: numbered from the shard's first user. purpose: what the numbers are for. numbers: how many numbers to
+            reserve, such as one for each attempt at a question.
         """
         before = self._times_before[user, purpose]
         self._times_before[user, purpose] = before + numbers
         return before
 
     def online(self, user: int) -> simpy.Event:
-        """An event that happens now if the user is online, else when she comes back, if ever."""
+        """An event that happens now if the user is online, and otherwise when she comes back, if ever."""
         back = float(self.journey.next_online(single(user), np.array([self.clock.now]))[0])
         return self.clock.event() if back == NEVER else self.clock.until(back)
 
     def wait(self, seconds: float) -> simpy.Event:
-        """An event some seconds from now, after all other events of that moment."""
+        """An event that happens some seconds from now. It comes after all other events of that moment, so that a
+        message that arrives exactly then is handled before.
+        """
         self._protocol.check_wait(seconds)
         over = self.clock.event()
         self.clock.at(self.clock.now + seconds, over.succeed, timer=True)
@@ -253,10 +287,10 @@ class ProcessExchange(SingleMessages):
         value is the first reply that came in time, or None if the request expired.
 
         Args:
-            user: who asks. earlier: how many numbers of requests her earlier questions have reserved; with
-            `attempt` it gives the request its own random numbers. attempt: 0 for the first request, above 0 for
-            repetitions after a time-out. path: the users whom the request reaches on its random walk, of whom the
-            last answers; -1: there is nobody to ask.
+            user: who asks. earlier: how many requests are reserved for her earlier questions; `earlier` + `attempt`
+            gives the request its own random numbers. attempt: 0 for the first request, above 0 for repetitions after a
+            time-out. path: the users whom the request reaches on its random walk, of whom the last answers; -1: there
+            is nobody to ask.
         """
         deadline = self.clock.now + self._config.timeout_s(attempt)
         question = PendingRequest(
@@ -276,9 +310,9 @@ class ProcessExchange(SingleMessages):
         """Send a request one step further on its random walk, from `path[hop]` to `path[hop + 1]`.
 
         Args:
-            user: who asks. question: the request for whose reply she waits. copy: 0, or 1 for the duplicate that
-            the network made. path: the user who asks, then all users whom the request reaches. hop: number of the
-            step, from 0.
+            user: who asks. question: the request to which she awaits a reply. copy: 0, or 1 for the duplicate that the
+            network made. path: the user who asks, then all users whom the request reaches. hop: number of the step,
+            from 0.
         """
         self.send_message(
             "request",
@@ -297,9 +331,9 @@ class ProcessExchange(SingleMessages):
         the last. A user whose role is to stay silent does neither.
 
         Args:
-            user: who asks. question: the request for whose reply she waits. copy: 0, or 1 for the duplicate that
-            the network made. path: the user who asks, then all users whom the request reaches. hop: number of the
-            step that has ended, from 0.
+            user: who asks. question: the request to which she awaits a reply. copy: 0, or 1 for the duplicate that the
+            network made. path: the user who asks, then all users whom the request reaches. hop: number of the step that
+            has ended, from 0.
         """
         node = path[hop + 1]
         self.deliver(REQUEST, path[hop], node)
@@ -326,12 +360,12 @@ class ProcessExchange(SingleMessages):
             )
 
     def _on_reply(self, user: int, question: PendingRequest, node: int, label: float) -> None:
-        """Handle a reply that reaches the user who asked: the first one before the time-out goes to her waiting
+        """Handle a reply that reaches the user who asked. The first reply before the time-out goes to her waiting
         process; all others are only counted.
 
         Args:
-            user: who asked. question: the request for whose reply she waits. node: the user who answered. label:
-            what arrived.
+            user: who asked. question: the request to which she awaits a reply. node: the user who answered. label: what
+            arrived.
         """
         late = self._config.request_timeout_s is not None and self.clock.now > question.deadline_s
         self.ledger.counts["late_replies"] += int(late)
@@ -342,7 +376,9 @@ class ProcessExchange(SingleMessages):
             question.reply.succeed(Reply(int(label), node))
 
     def _expire(self, question: PendingRequest) -> None:
-        """The time-out of a request. If no reply came, the user's process goes on with None in place of a reply."""
+        """Handle the time-out of a request. If no reply came, the process of the user who asked goes on with None in
+        place of a reply.
+        """
         if not question.reply.triggered:
             self.ledger.expired(single(question.user), np.array([self.clock.now]))
             question.reply.succeed(None)
@@ -350,7 +386,10 @@ class ProcessExchange(SingleMessages):
     # -- an adversary who asks everybody -----------------------------------------------------------------------------
 
     def _probing(self, prober: int) -> Steps:
-        """The process of an adversary who asks the other users of her cluster one after another, when she is online."""
+        """The process of an adversary, a generator that yields the events for which it waits. To collect noisy labels,
+        she asks the other users of her cluster one after another, at a fixed interval and when she is online. prober:
+        her number, from the shard's first user.
+        """
         moment = 0.0
         for user in self._cluster(prober):
             if user == prober:
@@ -363,7 +402,12 @@ class ProcessExchange(SingleMessages):
             moment += self._every_s
 
     def _on_probe(self, prober: int, user: int, _: float) -> None:
-        """A probe reaches a user, who replies with her noisy label."""
+        """Handle a request of an adversary who asks everybody: the user whom it reaches replies with her noisy label,
+        unless her role is to stay silent.
+
+        Args:
+            prober: the adversary. user: who is asked. _: what the request carries, which is nothing (-1).
+        """
 
         def arrive(label: float) -> None:
             self.deliver(REPLY, user, prober, label)

@@ -1,4 +1,4 @@
-"""Protocols: what a user does from her start on, and how she answers. A protocol never gets a true label."""
+"""Protocols: what a user does once she has started, and how she answers. A protocol never gets a true label."""
 
 import math
 from abc import ABC, abstractmethod
@@ -26,8 +26,8 @@ Steps = Generator[simpy.Event, Any, None]
 class Reply:
     """A noisy label that a user got for her request.
 
-    label: as it arrived. source: the user whose label it is, numbered from the shard's first user. own: whether the
-    user falls back on her own noisy label, as the network's `on_timeout` says, because no reply came in time.
+    label: the label as it arrived. source: the user whose label it is, numbered from the shard's first user. own:
+    whether the user takes her own noisy label because no reply came in time, if the network's `on_timeout` says so.
     """
 
     label: int
@@ -37,9 +37,10 @@ class Reply:
 
 @dataclass(frozen=True)
 class Request:
-    """A message that comes to a user unasked: a question for her label, or a label or number sent to her.
+    """A message that comes to a user unasked: a question for her label, or a label or number that is sent to her.
 
-    sender: numbered from the shard's first user. payload: the label or number; None: a question for her label.
+    sender: who sent it, numbered from the shard's first user. payload: the label or number; None: it is a question for
+    her label.
     """
 
     sender: int
@@ -50,9 +51,10 @@ class Request:
 class PendingRequest:
     """A request of a user whose process waits, or waited, for the reply.
 
-    user: numbered from the shard's first user. earlier: number of attempts at her earlier questions. attempt: number of
-    the attempt at this question, from 0. begin_s, deadline_s: from and until when a reply counts, seconds.
-    reply: the event that her process waits for. answered_s: when the first reply came in time, seconds; infinity: none.
+    user: who asks, numbered from the shard's first user. earlier: how many requests are reserved for her earlier
+    questions. attempt: number of the request for this question, from 0. begin_s, deadline_s: when the request was sent,
+    and until when a reply counts, seconds. reply: the event for which her process waits. answered_s: when the first
+    reply in time came, seconds; infinity: none.
     """
 
     user: int
@@ -67,8 +69,8 @@ class PendingRequest:
 class Protocol(ABC):
     """The behaviour of all users; the state of a single user is in `me` and in her process.
 
-    symmetric: whether the protocol claims that the law of the learner's view of a cluster does not change if the
-    cluster's noisy labels are permuted, on any network where users are alike and nothing fails.
+    symmetric: whether the protocol claims this: on any network where users are alike and nothing fails, the
+    distribution of what the learner sees of a cluster does not change if the cluster's noisy labels are permuted.
     """
 
     symmetric: ClassVar[bool] = False
@@ -85,20 +87,24 @@ class Protocol(ABC):
         """
 
     def answer(self, me: "Me", request: Request) -> int | None:
-        """The noisy label that a user replies to a question; None: no reply. A label sent to her gets no reply."""
+        """The noisy label with which a user replies to a question; None: she does not reply. A label or number that is
+        sent to her gets no reply.
+        """
         return me.noisy_label if request.payload is None else None
 
     def law(self) -> SubmissionLaw | None:
         """The law that the protocol claims for what a user submits, for labels of two classes: the probability that she
-        submits, and that her submission is a one as a function of the share of ones among the noisy labels of her
-        cluster. None: the protocol claims no law. With a true claim, a smaller ε than that of the noise alone can be
-        stated.
+        submits; and the probability that her submission is a one, as a function of the share of ones among the noisy
+        labels of her cluster. None: the protocol claims no law. With a true claim, a smaller ε than that of the noise
+        alone can be stated.
         """
         return None
 
 
 class Surroundings(Interface):
-    """The simulation around users: each method does for a user, given by number, what the same method of `Me` does."""
+    """The simulation around users: each method does, for the user with a given number, what the method of the same name
+    in the class `Me` does.
+    """
 
     clock: Clock
 
@@ -115,7 +121,7 @@ class Surroundings(Interface):
 class Me:
     """A user as her own process sees her: her noisy label, her clock, her neighbours.
 
-    number: from 0, the shard's first user. noisy_label: drawn once, before the run.
+    number: her number, from 0 for the shard's first user. noisy_label: her noisy label, drawn once, before the run.
     """
 
     __slots__ = ("_exchange", "noisy_label", "number")
@@ -125,12 +131,14 @@ class Me:
 
     @property
     def now(self) -> float:
-        """The time by the simulation's clock, seconds from its start."""
+        """The present time of the simulation, seconds from its start."""
         return float(self._exchange.clock.now)
 
     @property
     def neighbours(self) -> NDArray[np.int32]:
-        """The users whom she may ask, ascending: her neighbours on the overlay, else her cluster, herself included."""
+        """The users whom she may ask, ascending: her neighbours on the overlay or, without an overlay, all users of her
+        cluster, herself included.
+        """
         return self._exchange.neighbours(self.number)
 
     def random_peer(self) -> int | None:
@@ -142,23 +150,23 @@ class Me:
         return self._exchange.coin(self.number, name, probability)
 
     def wait(self, seconds: float) -> simpy.Event:
-        """An event some seconds from now, after all other events of that moment."""
+        """An event that happens some seconds from now, after all other events of that moment."""
         return self._exchange.wait(seconds)
 
     def online(self) -> simpy.Event:
-        """An event that happens now if she is online, else when she comes back, if ever."""
+        """An event that happens now if she is online, and otherwise when she comes back, if ever."""
         return self._exchange.online(self.number)
 
     def ask(self) -> simpy.Event:
         """Ask a random peer for her label; the event's value is a `Reply`, or None if none comes in time.
 
-        The network's `on_timeout` says how often she tries again, whether each attempt draws a peer anew, and whether
-        she falls back on her own label.
+        The network's setting `on_timeout` says how often she tries again, whether each attempt draws a peer anew, and
+        whether she takes her own label if no reply comes.
         """
         return self._exchange.ask(self.number)
 
     def send(self, peer: int, payload: float) -> None:
-        """Send a label or a number to a peer, whose `answer` receives it."""
+        """Send a label or a number to a peer; the protocol's method `answer` is called for this peer."""
         self._exchange.send(self.number, peer, payload)
 
     def submit(self, reply: Reply | int) -> None:
@@ -168,13 +176,18 @@ class Me:
 
 @dataclass(frozen=True)
 class LabelExchangeProtocol(Protocol):
-    """Algorithm 2 of the clustering paper, with one peer or several. sampling_rate: θ. asking: how many peers."""
+    """Algorithm 2 of the clustering paper, with one peer or several. sampling_rate: θ. asking: how many peers a user
+    asks.
+    """
 
     sampling_rate: float
     asking: Asking = ONE_PEER
 
     def user(self, me: Me) -> Steps:
-        """Ask k random users of the cluster, perhaps oneself; with probability θ pass on what most of them replied."""
+        """A user's process, a generator that yields the events for which it waits. She asks a number k of random users
+        of her cluster, perhaps herself, where k may be random. With probability θ she then submits the commonest label
+        among the replies. me: the user as her own process sees her, with her noisy label.
+        """
         # her k, if it is random: the first number whose coin shows heads
         number = next(k for k, share in self.asking.coins if share >= 1.0 or me.coin("peers", share))
         # all requests are under way at once; a reply that never comes is left out
@@ -186,15 +199,16 @@ class LabelExchangeProtocol(Protocol):
             return
         if len(replies) < number:
             yield me.online()  # she may have left when she gave up
-        # with probability θ she passes on what most replies say
+        # with probability θ she passes on the commonest label among the replies
         if me.coin("submit", self.sampling_rate):
             me.submit(majority(replies))
 
 
 def majority(replies: list[Reply]) -> Reply:
-    """The reply, of several, that a user submits: the first with the commonest label; `own` if any is her own label.
+    """The reply that a user submits if she asked several peers: the first of `replies` with the commonest label. If in
+    any reply she took her own label because none came, the result is marked so too (`own`).
 
-    As peers are drawn independently from one law, taking the first of equally common labels is a fair choice.
+    As peers are drawn independently from one distribution, taking the first of equally common labels is a fair choice.
     """
     [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
     first = next(reply for reply in replies if reply.label == label)
@@ -202,13 +216,13 @@ def majority(replies: list[Reply]) -> Reply:
 
 
 class CheckedProtocol(Protocol):
-    """A protocol whose every step is checked; an InputError of one line names the package and method of a wrong step.
+    """A protocol with checks of every step; an InputError of one line names the package and method of a wrong step.
 
-    protocol: the checked protocol, copied, since it may keep facts about the users of one run. num_classes: K.
+    protocol: the checked protocol; it is copied, since it may keep facts about the users of one run. num_classes: K.
     users: number of users of the shard.
 
     Raises:
-        InputError: by every method, if the protocol did something wrong.
+        InputError: the protocol did something wrong; every method may raise it.
     """
 
     def __init__(self, protocol: Protocol, num_classes: int, users: int) -> None:
@@ -240,24 +254,24 @@ class CheckedProtocol(Protocol):
         return label
 
     def check_submitted(self, reply: Reply) -> None:
-        """Refuse a submission whose label is no class, or whose source is no user of the shard."""
+        """Raise InputError if the label of a submission is no class, or its source is no user of the shard."""
         self._require(is_whole(reply.label, self._num_classes), f"me.submit: must be {self._labels}", reply.label)
         source = f"me.submit: the source must be 0 to {self._users - 1}"
         self._require(is_whole(reply.source, self._users), source, reply.source)
 
     def check_sent(self, peer: int, payload: float) -> None:
-        """Refuse a payload that is no finite number, or whose receiver is no user of the shard."""
+        """Raise InputError if a payload is no finite number, or the peer to whom it is sent is no user of the shard."""
         self._require(is_whole(peer, self._users), f"me.send: peer must be 0 to {self._users - 1}", peer)
         self._require(is_number(payload), "me.send: payload must be a label or a finite number", payload)
 
     def check_coin(self, name: str, probability: float) -> None:
-        """Refuse a coin whose name is no text, or whose probability is not a number from 0 to 1."""
+        """Raise InputError if the name of a coin is no text, or its probability is not a number from 0 to 1."""
         self._require(isinstance(name, str), "me.coin: name must be a text", name)
         right = is_number(probability) and 0 <= probability <= 1
         self._require(right, "me.coin: probability must be 0 to 1", probability)
 
     def check_wait(self, seconds: float) -> None:
-        """Refuse to wait for anything but a number of seconds, at least 0."""
+        """Raise InputError unless the time to wait is a number of seconds, at least 0."""
         self._require(is_number(seconds) and seconds >= 0, "me.wait: seconds must be at least 0", seconds)
 
     @property

@@ -1,6 +1,7 @@
 """Randomizers of labels, what protects a label once peers pass its payload on, and signed weights of noisy labels.
 
-Signed weights undo the noise of labels on average; they are the modified loss of the clustering paper.
+A payload is the noisy message that a randomizer makes of a label. Signed weights undo the noise of labels on average;
+they are the modified loss of the clustering paper.
 
 For a correction β and a law q of the K classes, let Q[y', y] = (1-β) 1{y' = y} + β q(y'). The loss of Algorithm 1,
 Σ_y' Q⁻¹[y', y] ℓ(h, x, y'), weighs the classes y' by column y of Q⁻¹ for a noisy label y. As Q⁻¹ = (I - β q 1ᵀ)/(1-β),
@@ -24,18 +25,18 @@ PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
 
 
 def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_correction: float) -> Floats:
-    """Weights of the K classes for each noisy label, (m, K), by which a learner weighs the loss of each class, so that
-    the noise is undone on average. They are column y of Q⁻¹ for the label y, where Q[y', y] = (1-β) 1{y' = y} + β q(y')
-    is the probability to see the class y' if the label is y. Each line sums to one; only the entry of y itself can be
-    above 0.
+    """Weights of the K classes for each of m noisy labels, (m, K). A learner multiplies the loss of each class by its
+    weight, so that the noise is undone on average. For the label y the weights are column y of Q⁻¹, where Q[y', y] =
+    (1-β) 1{y' = y} + β q(y') is the probability to see the class y' if the label is y. Each line sums to one; only the
+    entry of y itself can be above 0.
 
     >>> signed_weights(np.array([0]), np.array([0.5, 0.5]), 0.2).tolist()
     [[1.125, -0.125]]
 
     Args:
         labels: (m,) noisy labels in 0..K-1. distribution: q, the law from which a changed label is drawn, (K,) or
-        one for each label, (m, K); lines sum to one. bias_correction: β in [0, 1), the probability of a redraw that
-        is undone.
+        one law for each label, (m, K); lines sum to one. bias_correction: β in [0, 1), the probability with which a
+        label was drawn anew; the weights undo such redraws.
 
     Raises:
         InputError: β is out of its range, or a label is.
@@ -51,7 +52,7 @@ def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_corre
 
 
 def check_labels(labels: NDArray[np.integer], num_classes: int) -> None:
-    """Refuse labels outside 0..K-1."""
+    """Raise InputError if any label lies outside 0..K-1; `num_classes` is K."""
     if labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
         raise InputError(f"labels: must lie in 0..{num_classes - 1}, found {labels.min()} to {labels.max()}")
 
@@ -62,12 +63,14 @@ class Randomizer(Protocol):
     @property
     @abstractmethod
     def local_epsilon(self) -> float:
-        """ε of one payload on its own (label adjacency)."""
+        """ε₀: the ε, with δ = 0, of one payload on its own, against somebody who knows whose it is. Neighbouring data
+        sets differ in the label.
+        """
 
     @property
     @abstractmethod
     def total_variation(self) -> float:
-        """Largest total variation between the payload's laws under two labels: its δ at ε = 0."""
+        """The largest total variation between the payload's distributions under two labels, which is its δ at ε = 0."""
 
     @property
     @abstractmethod
@@ -82,9 +85,9 @@ class Randomizer(Protocol):
 class Message(Randomizer, ABC):
     """A randomizer whose payloads may be exchanged: it states the privacy of a label once peers pass payloads on.
 
-    The methods here hold for any randomizer. A subclass of which more is known overrides them.
+    The methods here hold for any randomizer. A subclass about which more is known overrides them.
 
-    kind: of its payloads, as `where_bounds_hold.Situation.message` names them. noun: the word for a payload.
+    kind: the kind of its payloads, as `where_bounds_hold.Situation.message` names it. noun: the word for a payload.
     releases: the kind of payload that the learner gets.
     """
 
@@ -95,62 +98,79 @@ class Message(Randomizer, ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """The parameters of the noise, by their columns in a row of results."""
+        """The parameters of the noise, such as the flip probability, each by the name of its column in tables of
+        results.
+        """
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Conditions of ε₀ besides those of every message."""
+        """Further conditions, as sentences, under which ε₀ holds: the ε of one noisy message on its own. The conditions
+        that every kind of message has are not among them.
+        """
         return ()
 
     @property
     def binary_flip_prob(self) -> float | None:
-        """The flip probability α of labels of two classes, as in the papers' bounds; None for other messages."""
+        """The flip probability α, if messages are flipped labels of two classes, for which the papers state bounds;
+        None for other messages.
+        """
         return None
 
     @property
     def transition(self) -> NDArray[np.float64] | None:
-        """(K, K): entry [y, z] is the probability that the label y is sent as z; None for payloads of another kind."""
+        """A table (K, K) whose entry [y, z] is the probability that the label y is sent as z; None if payloads are not
+        classes.
+        """
         return None
 
     def released(self, payload: NDArray[np.generic]) -> NDArray[np.generic]:
         """What the learner gets for the payloads (m, ...), the noisy messages that users exchange: here the payloads
-        themselves. A subclass whose payloads are only codes, such as indices into a list of numbers, returns what they
-        stand for.
+        themselves. A subclass in which payloads are only codes, such as indices into a list of numbers, returns what
+        they stand for.
         """
         return payload
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Numbers (m, K) whose mean, given the true label, is the label's indicator; None if none are known.
-
-        Payloads that are classes need none, as their `transition` is known.
+        """Numbers (m, K) for m payloads: their mean, given the true label y, is 1 for class y and 0 for the other
+        classes. None if such numbers are not known, or not needed, as for payloads that are classes: the probabilities
+        with which each class is sent are known.
         """
         return None
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) of a payload whose owner is known."""
+        """A lower and an upper bound of δ at a given ε for one payload on its own, against an observer who sees it and
+        knows whose it is.
+        """
         return self.shuffled(1).delta(epsilon)
 
     def attained(self, delta: float) -> float:
-        """A lower bound of the ε, at δ, of a payload whose owner is known; 0 where none is known."""
+        """An ε such that no smaller ε holds at the given δ, for one payload on its own against an observer who sees it
+        and knows whose it is; 0 where no such ε is known. It shows how tight the certified ε is.
+        """
         return 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """An upper bound on how much more often an observer guesses the label right once she sees the payload.
-
-        She knows the payload's owner. Before she sees it, all K labels are equally likely to her.
+        """An upper bound of how much the probability of a right guess of the label grows for an observer who sees the
+        payload and knows whose it is. Before, all K labels are equally likely to her. num_classes: K.
         """
         return local_advantage(self.total_variation, self.local_epsilon, num_classes)
 
     def shuffled(self, users: int) -> ShuffledMessages:
-        """The accountant of a label against an observer of the payloads of `users` users, without their owners."""
+        """The accountant of one user's label, which computes δ at a given ε and ε at a given δ, against an observer who
+        sees the payloads of `users` users, the user's among them, in random order and without their owners.
+        """
         return ShuffledMessages(users, self.local_epsilon, self.total_variation, self.caveats)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """The accountant of a label against the learner in a cluster of `size` users, if nothing fails."""
+        """The accountant of one user's label, which computes δ at a given ε and ε at a given δ, against the learner.
+        Each user of a cluster of `size` users fetches the payload of a random user of the cluster and submits it with
+        probability θ, `sampling_rate`; no message is lost or late, and nobody is offline.
+        """
         return replace(self.shuffled(size), sampling_rate=sampling_rate)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """The accountant of one user's label if an observer sees `submissions` messages, each of which is the noisy
-        message of a random one of `sources` users, the user among them, and does not see whose it is.
+        """The accountant of one user's label, which computes δ at a given ε and ε at a given δ, against an observer who
+        sees `submissions` messages. Each of them is the noisy message of a random one of `sources` users, the user
+        among them, and the observer does not see whose it is.
         """
         return replace(self.shuffled(sources), submissions=submissions)

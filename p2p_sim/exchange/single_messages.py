@@ -1,4 +1,4 @@
-"""How the processes of users send and receive messages, each message an event of its own."""
+"""How the processes of users send and receive messages; each message is an event of its own."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,15 +18,16 @@ SEEN_AS = {
     "request": REQUEST, "push": REQUEST, "probe": REQUEST, "reply": REPLY, "confession": REPLY,
     "submission": SUBMISSION,
 }  # fmt: skip
-"""The kind of a message on a leg, as an observer sees it."""
+"""The kind of message that an observer sees, for each kind that the simulation tells apart."""
 
 
 class SingleMessages(ExchangeRun):
-    """A shard's run whose messages are sent and delivered one by one, at their times on a clock.
+    """A run of one shard, a group of whole clusters. Messages are sent and delivered one by one, at their times on a
+    clock.
 
     Args:
         shard, network, streams, roles, sampling_rate, payload_bytes, record: as in `ExchangeRun`.
-        label_type: the type of a label in an array. num_classes: K.
+        label_type: NumPy's type of a label. num_classes: K.
     """
 
     def __init__(
@@ -43,17 +44,19 @@ class SingleMessages(ExchangeRun):
         self, leg: str, sender: int, receiver: int | None, arrive: Callable[[float], None], *, owner: int,
         earlier: int = 0, attempt: int = 0, copy: int = 0, hop: int = 0, payload: float = -1,
     ) -> None:  # fmt: skip
-        """Send one message, unless the network loses it: at its time of arrival `arrive` is called with its payload, if
-        the receiver is online.
+        """Send one message. If the network does not lose it, and the receiver is online at the time of arrival,
+        `arrive` is called then with the payload.
 
         Args:
-            leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or an adversary's "probe"
-            and the answer to it, "confession". sender: a user. receiver: a user; None: the learner. arrive: handles
-            the payload. owner: the user whose request or submission the message belongs to. earlier: how many
-            numbers the owner's earlier requests have used; `earlier` + `attempt` is the number of the message's
-            random draws. attempt: number of the request, from 0; of a submission, its number; -1: sent unasked.
-            copy: number of the copy; odd at hop 0: a duplicate by the network, which exists in some cases only.
-            hop: step of a request's random walk, from 0. payload: the label or number carried; -1: none.
+            leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or the "probe" of an
+            adversary who asks everybody, and its answer, the "confession". sender: a user. receiver: a user; None: the
+            learner. arrive: handles the payload on arrival. owner: the user to whose request or submission the message
+            belongs; its random numbers are hers. earlier: how many requests are reserved for the owner's earlier
+            questions; `earlier` + `attempt` says which of her random numbers decide on loss and travel time. attempt:
+            number of the request for one question, from 0; for a submission, its number; -1: sent unasked. copy: number
+            of the copy; if it is odd and hop is 0, this is the network's duplicate of a message and is only sent if the
+            network makes one. hop: number of the step of a request's random walk, from 0. payload: the label or number
+            carried; -1: none.
         """
         # loss and travel time come from the functions that the batched engine uses, called for one message
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)
@@ -85,12 +88,13 @@ class SingleMessages(ExchangeRun):
         self.clock.at(float(arrives[0]), meet)
 
     def deliver(self, kind: int, sender: int, receiver: int | None, label: float = -1, late: bool = False) -> None:
-        """Count one delivered message and, if messages are kept, note it, at the present time of the simulation.
+        """Count one message that is delivered at the present time of the simulation and, if messages are kept, note it.
 
         Args:
-            kind: 1 request, 2 reply, 3 submission. sender: a user, numbered from the shard's first. receiver: a
-            user; None: the learner. label: what it carries; -1: nothing. late: whether it is a reply that came
-            after its request's time-out, which the receiver drops.
+            kind: 1 request, 2 reply, 3 submission. sender: a user, numbered from the first user of the shard (the group
+            of clusters that is simulated). receiver: a user; None: the learner. label: the label or number that the
+            message carries; -1: none. late: whether it is a reply after its request's time-out, which the receiver
+            drops.
         """
         to = None if receiver is None else single(receiver)
         labels = None if label < 0 else np.array([label])
@@ -98,11 +102,11 @@ class SingleMessages(ExchangeRun):
         self.ledger.delivered(kind, now, single(sender), to, label=labels, late=np.array([late]))
 
     def is_online(self, user: int) -> bool:
-        """Whether a user is online at the clock's time."""
+        """Whether a user is online at the present time of the simulation."""
         online = self.journey.online(single(user), np.array([self.clock.now]))
         return online is None or bool(online[0])
 
 
 def single(user: int) -> NDArray[np.int32]:
-    """An array (1,) of one user, as `MessageTiming` takes users."""
+    """An array (1,) with the number of one user, for functions that take arrays of users."""
     return np.array([user], dtype=np.int32)

@@ -14,26 +14,31 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Columns:
-    """Arrays of one length, (m,): the fields of a subclass. types: NumPy's type of each field, in order."""
+    """A table whose columns, the fields of a subclass, are arrays of one length, (m,). types: NumPy's type of each
+    field, in order.
+    """
 
     types: ClassVar[tuple[type[np.generic], ...]]
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
-        """The entries of several parts, part by part; without parts, arrays without an entry."""
+        """One table of the rows of several tables (of messages, say), one table below the other; without any table, a
+        table without rows.
+        """
         nothing = cls(*(np.empty(0, each) for each in cls.types))
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in [nothing, *parts]), strict=True)))
 
 
 @dataclass(frozen=True)
 class Sent(Columns):
-    """Messages as they were sent, the network's copies included. All arrays have one entry a message.
+    """Messages as they were sent, the network's copies included. All arrays have one entry for each message.
 
-    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: of the request, from 0 for
-    each question; -1: sent unasked, which looks like a request.
-    sent_s: seconds. arrives_s: when the message comes to its receiver, seconds; infinity: it was lost on the way.
-    forwarded: a request that a user passes on, as a step of a walk. duplicate: a copy that the network made.
-    whose: user index of the owner of the noisy label that a reply or submission carries; -1 in a request.
+    kind: REQUEST, REPLY or SUBMISSION. sender, receiver: user index, or LEARNER. attempt: number of the request, from 0
+    for each question; -1: sent unasked, which looks like a request.
+    sent_s: when the message was sent, seconds. arrives_s: when it comes to its receiver, seconds; infinity: it was lost
+    on the way. forwarded: whether it is a request that a user passes on, as a step of a walk. duplicate: whether it is
+    a copy that the network made. whose: user index of the owner of the noisy label that a reply or submission carries;
+    -1 in a request.
     """
 
     types = (np.int8, np.int32, np.int32, np.int16, np.float64, np.float64, np.bool_, np.bool_, np.int32)
@@ -50,7 +55,7 @@ class Sent(Columns):
 
 @dataclass(frozen=True)
 class Spans(Columns):
-    """Periods of users: user index, begin_s and end_s in seconds; the two ends of a moment are equal."""
+    """Periods of users. user: user index. begin_s, end_s: the two ends, seconds; they are equal for a single moment."""
 
     types = (np.int32, np.float64, np.float64)
     user: Users
@@ -60,11 +65,11 @@ class Spans(Columns):
 
 @dataclass(frozen=True)
 class Requests(Columns):
-    """Requests of users' processes, also of users who had nobody to ask. All arrays have one entry a request.
+    """Requests of users' processes, also of users who had nobody to ask. All arrays have one entry for each request.
 
-    user: user index. question: a number that all attempts at a question share. attempt: its number, from 0.
-    begin_s, deadline_s: from and until when a reply counts, seconds. answered_s: when the first reply came in time;
-    infinity: none did.
+    user: user index. question: a number that all requests for one question share. attempt: number of the request among
+    these, from 0. begin_s, deadline_s: when it was sent, and until when a reply counts, seconds. answered_s: when the
+    first reply in time came, seconds; infinity: none did.
     """
 
     types = (np.int64, np.int64, np.int64, np.float64, np.float64, np.float64)
@@ -80,9 +85,9 @@ class Requests(Columns):
 class MessageTrace:
     """The events of a run besides deliveries: messages sent, requests that expired, and users' periods online.
 
-    sent: every message. expired: moments at which requests expired.
-    online: periods in which users were online, whose end may be infinite; None: every user always was.
-    requests: the requests of users' processes; None: the batched engine ran, which does not note them.
+    sent: every message. expired: moments at which requests expired. online: periods in which users were online; their
+    end may be infinite; None: every user was always online. requests: the requests of users' processes; None: the
+    batched engine ran, which does not note them.
     """
 
     sent: Sent
@@ -112,13 +117,13 @@ OBSERVERS = ("learner", "peer", "coalition", "eavesdropper")
 
 @dataclass(frozen=True)
 class Messages(Columns):
-    """Delivered messages in order of time. All arrays have one entry a message.
+    """Delivered messages in order of time. All arrays have one entry for each message.
 
     time_s: delivery time, seconds.
     kind: REQUEST, REPLY or SUBMISSION.
     sender, receiver: user index, or LEARNER.
     label: the noisy label carried; -1 in a request, and where messages carry more than a class.
-    late: a reply that came after its request's deadline and was dropped.
+    late: whether it is a reply that came after its request's deadline and was dropped.
     """
 
     types = (np.float64, np.int8, np.int32, np.int32, np.int16, np.bool_)
@@ -142,7 +147,7 @@ class Messages(Columns):
         whole = super().join(parts)
         order = np.argsort(whole.time_s)
         time_s = whole.time_s[order]
-        if (time_s[1:] == time_s[:-1]).any():  # rare, and three times the work
+        if (time_s[1:] == time_s[:-1]).any():  # rare; this sorting takes three times as long
             order = np.lexsort((whole.sender, whole.kind, whole.time_s))
         return whole.select(order)
 
@@ -151,7 +156,7 @@ class Messages(Columns):
 class Transcript:
     """Every message that was delivered, and what each observer saw. A transcript never holds a true label.
 
-    trace: the events besides deliveries; None where models are exchanged.
+    messages: the delivered messages. trace: the events besides deliveries; None where models are exchanged.
     """
 
     messages: Messages
@@ -162,7 +167,7 @@ class Transcript:
 
         Args:
             observer: "learner" (submissions), "peer" (all messages that one user, the only member, sent or received),
-                "coalition" (the same for several users, pooled with the learner), "eavesdropper" (everything).
+                "coalition" (all messages of several users, pooled with the submissions), "eavesdropper" (everything).
             members: the user indices of a peer or coalition.
         """
         m = self.messages

@@ -1,4 +1,4 @@
-"""The pages and answers of the explorer, as an ASGI application behind its guard."""
+"""The pages and answers of the explorer, as an ASGI application behind the guard that refuses other sites' requests."""
 
 import asyncio
 import hashlib
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 CHART = HERE.parent / "report" / "templates"
-"""Where the script and the style sheet of every chart are."""
+"""The folder with the script and the style sheet of every chart."""
 PAGES = {
     "": "How private?",
     "worth": "What is it worth?",
@@ -46,9 +46,9 @@ FILM_HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; sandbox allow-scripts"
 }
-"""Headers of a film, whose page can run its own script, but can reach neither the explorer nor another server."""
+"""Headers of a film's page, which can run its own script, but can reach neither the explorer nor another server."""
 MOST_FILMS = 4
-"""Largest number of films that are held in memory; an older film has to be played anew."""
+"""Largest number of films that are held in memory; a film that is no longer held has to be made anew."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -82,8 +82,8 @@ class Explorer:
 
     @property
     def routes(self) -> list[Route]:
-        """A route for each path that the explorer answers, after the token, to the function that answers it."""
-        # computed in threads of this process; the questions of LANES, which may take minutes, in worker processes
+        """For each path (after the token) that the explorer answers, a route to the function that answers it."""
+        # these are computed in threads of this process; the questions of LANES may take minutes: in worker processes
         computed: dict[str, Callable[[Request], dict[str, Any]]] = {
             "results": self._results,
             "runs": lambda request: self._runs.table(request.query_params.get("since", "")),
@@ -116,7 +116,8 @@ class Explorer:
         return Response(path.read_bytes(), media_type=KINDS[path.suffix])
 
     async def _in_worker(self, task: str, request: Request) -> Response:
-        """The response, in JSON, to a question that a process beside the server answers, since this may take long.
+        """The response, in JSON, to a question whose answer may take long: a separate worker process computes it, so
+        that the server goes on.
 
         Args:
             task: kind of question: "told" (ε or δ of an exchange), "curve" (a trade-off curve), "needed" (the noise
@@ -136,8 +137,9 @@ class Explorer:
         }  # fmt: skip
 
     def _choice(self, request: Request) -> "Worth":
-        """The results that a browser's request chooses, by its query fields: rows of the directories named there,
-        limited to chosen values, with the columns to show. Charts and downloads are made from this object.
+        """The results that a browser's request chooses, as an object with methods that make charts, lists of choices
+        and downloads from them. The query fields name results directories, values to which their rows are limited, and
+        the columns to show.
 
         Raises:
             InputError: a directory is unknown or cannot be read, or the choice leaves no points or too many.
@@ -182,14 +184,18 @@ class Explorer:
 
 
 async def _in_thread(function: Callable[[Request], dict[str, Any]], request: Request) -> Response:
-    """As JSON, what a slow function returns for a request; it runs in a thread, so that the server goes on."""
+    """The response, in JSON, with the result of a slow function for a request. The function runs in a thread, so that
+    the server goes on.
+    """
     return _json(await run_in_threadpool(function, request))
 
 
 def _answering(answer: Answer) -> Answer:
-    """The function `answer`, but an error that it raises becomes a response: one line of JSON, {"error": ...}.
+    """A function that answers requests as `answer` does, but turns an error into a response: one line of JSON,
+    {"error": ...}.
 
-    Its status is 400 for wrong input, 409 if a newer question came, 503 if the explorer ends, and else 500.
+    The status of this response is 400 for wrong input, 409 if a newer question came, 503 if the explorer ends, and 500
+    otherwise.
     """
 
     async def answering(request: Request) -> Response:
@@ -210,7 +216,7 @@ def _answering(answer: Answer) -> Answer:
 
 
 def _json(content: dict[str, Any]) -> Response:
-    """A response of JSON in ASCII, so that a text with a lone surrogate can be sent."""
+    """A response with JSON in ASCII, so that even a text with a lone surrogate can be sent."""
     return Response(json.dumps(finite(content), allow_nan=False), media_type="application/json")
 
 
@@ -221,12 +227,13 @@ def application(
     host: str,
     started: Callable[[], Coroutine[Any, Any, None]],
 ) -> Guard:
-    """The explorer, a local web page on p2p-sim's results, as an ASGI application that answers only requests that carry
+    """The explorer, local web pages on p2p-sim's results, as an ASGI application. It answers only requests that carry
     the secret token.
 
     Args:
-        directories: results directories that may be read. lanes: for each kind of slow question, "told", "curve",
-        "needed" and "film", the object that answers such questions. token: secret text with which every path
+        directories: results directories that may be read. lanes: for each kind of question that may take long, the
+        object that passes it to a worker process; the kinds are "told" (ε or δ of an exchange), "curve" (a trade-off
+        curve), "needed" (the noise for an ε) and "film" (an animation). token: secret text with which every path
         begins. host: address and port. started: called when the server starts; its coroutine runs beside the server
         until the end.
     """

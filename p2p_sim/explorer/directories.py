@@ -1,4 +1,4 @@
-"""Results directories that the explorer may read, and their state on disk."""
+"""The results directories that the explorer may read, and the state of each on disk."""
 
 import csv
 import errno
@@ -21,15 +21,16 @@ Standing = Literal["running", "finished", "incomplete", "damaged"]
 DEEPEST = 4
 """The number of levels of folders that are searched below each root directory."""
 LARGEST_READ = 64_000_000
-"""The largest file of rows, in bytes, that is read for the list, in some seconds; lines of larger ones are counted."""
+"""The size in bytes of the largest file of rows that is read for the list, which takes some seconds; of a larger file
+only the lines are counted."""
 LineT = TypeVar("LineT")
 Stamp = tuple[tuple[str, int, int, int], ...]
-"""Name, inode, size and time of change of each file of a directory but its lock; differs when one of them changes."""
+"""Name, inode, size and time of change of each file of a directory, except its lock. It differs when a file changes."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One line of the list of results. reason: what is unfinished or wrong, in words; else empty."""
+    """One line of the list of results. reason: what is unfinished or wrong, in words; empty if nothing is."""
 
     path: Path
     state: Standing
@@ -43,16 +44,16 @@ class _DirectoryReader:
         self._read: dict[Path, tuple[Stamp, Listed]] = {}
 
     def below(self, path: Path, root: Path, depth: int = 0) -> Iterator[Listed]:
-        """Yield an entry (path, state, and a reason if something is unfinished or wrong) for every results directory at
-        or below a directory, ordered by name. The state is running, finished, incomplete or damaged. Nothing is raised:
+        """Yields an entry for every results directory at or below a directory, ordered by name: its path, its state
+        (running, finished, incomplete or damaged), and a reason if something is unfinished or wrong. Nothing is raised:
         what cannot be read counts as damaged.
 
         Links are not followed. Directories with a link to a file outside `root` are left out, and so are directories
         whose manifest describes neither a run nor a sweep.
 
         Args:
-            path: where to look. root: a directory at or above `path`, without links in its own path. depth: levels
-            from `root` down to `path`; no more than 4 levels (`DEEPEST`) are searched.
+            path: where to look. root: a directory at or above `path`; its own path has no links. depth: number of
+            levels from `root` down to `path`; no more than 4 levels are searched.
         """
         try:
             if not path.resolve().is_relative_to(root):
@@ -74,12 +75,12 @@ class _DirectoryReader:
                 yield from self.below(entry, root, depth + 1)
 
     def _state(self, path: Path, root: Path, entries: list[Path]) -> Listed | None:
-        """The entry of a results directory for the list of results: its path, and whether it is running (a process
-        writes to it), finished, incomplete or damaged, with a reason. None if a file is a link out of `root`, or if the
-        directory holds neither a run nor a sweep.
+        """The entry of a results directory for the list of results: its path, its state (running: a process writes to
+        it; finished, incomplete or damaged), and a reason. None if a file is a link out of `root`, or if the directory
+        holds neither a run nor a sweep.
 
         Args:
-            path: the directory. root: the directory that may not be left. entries: the files in `path`.
+            path: the directory. root: the directory out of which no link may lead. entries: the files in `path`.
 
         Raises:
             Exception: the directory is damaged.
@@ -87,7 +88,7 @@ class _DirectoryReader:
         for entry in entries:
             if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
                 return None
-        # a directory whose files have not changed since it was read keeps its line, unless a process writes to it now
+        # a directory keeps its line if its files have not changed since it was read and no process writes to it now
         _check_files(path)
         stamp = _stamp(entries)
         before, listed = self._read.get(path, ((), None))
@@ -131,20 +132,22 @@ class PromisedRows(NamedTuple):
 
 
 def promised_rows(manifest: Mapping[str, Any]) -> PromisedRows:
-    """The numbers of points and replicates that a checked manifest describes."""
+    """The numbers of points (combinations of swept values) and of replicates (random repetitions) of each point that
+    results have when they are finished. manifest: the description of the results, already checked.
+    """
     points = math.prod(len(axis["values"]) for axis in manifest.get("axes") or [])
     return PromisedRows(points, manifest.get("replicates") or 1)
 
 
 def swept_keys(manifest: Mapping[str, Any]) -> list[str]:
-    """The dotted keys that a sweep varies, by its manifest; empty for a run of a single scenario."""
+    """The dotted keys that a sweep varies, from its manifest; empty for a run of a single scenario."""
     return [str(key) for axis in manifest.get("axes") or [] for key in axis["keys"]]
 
 
 def is_running(path: Path) -> bool:
-    """Whether a process writes to a results directory, by the system's list of locks.
+    """Whether a process writes to a results directory, according to the system's list of locks.
 
-    Trying the directory's lock instead could stop a new run.
+    To try the directory's lock instead could stop a new run.
     """
     try:
         inode = (path / results.LOCK).stat().st_ino
@@ -155,7 +158,7 @@ def is_running(path: Path) -> bool:
 
 
 def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
-    """The line of a directory to which no process writes: finished, or incomplete.
+    """The entry, in the list of results, of a directory to which no process writes: it is finished or incomplete.
 
     It is finished if its files have a row or a failure for every replicate that the manifest promises.
 
@@ -164,7 +167,7 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
     """
     failed, written = len(report.read_failures(path)), 0
     rows = path / results.ROWS
-    # lines of a large file are counted, and read only when somebody chooses the directory
+    # lines of a large file are only counted here; they are read when somebody chooses the directory
     if rows.exists() and rows.stat().st_size > LARGEST_READ:
         with rows.open("rb") as file:
             written = sum(piece.count(b"\n") for piece in iter(lambda: file.read(1 << 20), b""))
@@ -179,8 +182,8 @@ def _finished(path: Path, manifest: Mapping[str, Any]) -> Listed:
 
 
 def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
-    """What the function `look` returns, which reads a results directory; if it raises any error, an entry for the list
-    of results that calls the directory `path` damaged, with the reason.
+    """The result of the function `look`, which reads the results directory `path`. If it raises an error, the result is
+    an entry for the list of results that calls this directory damaged, with the reason.
     """
     try:
         return look()
@@ -194,7 +197,7 @@ def _or_damaged(path: Path, look: Callable[[], LineT]) -> LineT | Listed:
 
 
 def _damaged(path: Path, why: str) -> Listed:
-    """The line of a damaged directory."""
+    """The entry of a damaged directory in the list of results; `why` says what is wrong."""
     return Listed(path, "damaged", str(InputError(f"damaged: {why}")))
 
 
@@ -208,20 +211,24 @@ def _leads_to_itself(path: Path) -> bool:
 
 
 def _stamp(entries: list[Path]) -> Stamp:
-    """Name, inode, size and time of change of each of the files but the lock."""
+    """Name, inode, size and time of change of each file of a results directory, so that a later change of the files can
+    be noticed. The file that a running process locks is left out, as its change says nothing about results.
+
+    entries: all files of the directory.
+    """
     stats = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries if entry.name != results.LOCK]
     return tuple((name, status.st_ino, status.st_size, status.st_mtime_ns) for name, status in stats)
 
 
 PUBLISHED = PACKAGE.parent / "results" / "published"
-"""Results of the published studies, where p2p-sim runs from a checkout."""
+"""The folder with results of the published studies, which is there if p2p-sim runs from a checkout."""
 MOST = 2_000
 """Largest number of results directories that are listed."""
 LEFT_OUT = {
     True: "Their tables do not say whom an ε is against (no columns observer and adjacency)",
     False: "They have no table of measured values beside an ε",
 }
-"""Why a published study is not offered, by whether it has a table with a certified ε and intervals."""
+"""The reason why a published study is not offered, by whether it has a table with a certified ε and intervals."""
 
 
 @dataclass(frozen=True)
@@ -229,7 +236,8 @@ class ReadableDirectory:
     """A results directory that the explorer may read.
 
     key: its name in requests. name: its name on pages. published: whether it belongs to a published study. state:
-    whether it is running, finished, incomplete or damaged. reason: what is unfinished or wrong, in words; else empty.
+    whether it is running, finished, incomplete or damaged. reason: what is unfinished or wrong, in words; empty if
+    nothing is.
     """
 
     key: str
@@ -241,8 +249,8 @@ class ReadableDirectory:
 
     @property
     def label(self) -> str:
-        """The directory's name as pages show it, followed in brackets by what is unfinished or wrong about its results,
-        if anything is.
+        """The directory's name as pages show it. If anything is unfinished or wrong about its results, this follows in
+        brackets.
         """
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
@@ -268,7 +276,9 @@ class ReadableDirectories:
             self._roots.append((published, published.resolve(), True))
 
     def all(self) -> list[ReadableDirectory]:
-        """Every results directory that is there now, by root and then by name, up to `MOST`; damaged ones come last."""
+        """The results directories that are there now, at most 2,000. They are ordered by the directories that were
+        named at the start, in their order, below which they were found, and then by name; damaged ones come last.
+        """
         directories: dict[Path, ReadableDirectory] = {}
         with self._lock:
             for unresolved, root, published in self._roots:
@@ -288,9 +298,9 @@ class ReadableDirectories:
 
     @cached_property
     def left_out(self) -> dict[str, list[str]]:
-        """The names of the published studies (results that come with a checkout of p2p-sim) that the explorer cannot
-        show, by the reason in words: they have no table of measured values beside an ε, or their tables do not say whom
-        an ε is against.
+        """The published studies (results that come with a checkout of p2p-sim) that the explorer cannot show: for each
+        reason, in words, the names of studies. They have no table of measured values beside an ε, or their tables do
+        not say against whom an ε holds.
         """
         if self._published is None or not self._published.is_dir():
             return {}
@@ -310,7 +320,7 @@ class ReadableDirectories:
         return studies
 
     def of(self, *keys: str) -> list[ReadableDirectory]:
-        """The directories with the given keys, in their order, each once.
+        """The directories with the given keys, in the order of the keys, each once.
 
         Raises:
             InputError: no listed directory has one of the keys, or a directory is damaged.

@@ -1,4 +1,4 @@
-"""The page that plays an exchange: its fields, its faults, and its film."""
+"""The page that plays an exchange: its fields, its faults, and its film, an animation in the browser."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -12,7 +12,8 @@ from p2p_sim.sweeps import is_here
 from p2p_sim.sweeps.catalogue import catalogue, keys_within
 
 LONGEST_TEXT, MOST_CHANGES, MOST_USERS = 8_000, 50, 20_000
-"""Largest number of characters of a scenario from a browser, of changed keys, and of users of a population."""
+"""Largest number of characters of a scenario from a browser, largest number of changed keys, and largest number of
+users of a population."""
 
 
 def offered() -> list[dict[str, str]]:
@@ -27,18 +28,23 @@ def offered() -> list[dict[str, str]]:
 
 
 def _refusal(users: object) -> str:
-    """Why an exchange of so many users is not played; empty if it is, or if `users` is no whole number."""
+    """A message that an exchange of so many users, above 20,000, is too large to be shown as an animation; empty if it
+    is not, or if `users` is no whole number.
+    """
     if not isinstance(users, int) or users <= MOST_USERS:
         return ""
     return f"population.users = {users:,}: at most {MOST_USERS:,} in the explorer; p2p-sim network takes more"
 
 
 def film(fields: Mapping[str, str]) -> dict[str, Any]:
-    """The scenario's name, and the film of one replicate as a whole HTML page ("film").
+    """The scenario's name ("name"), and one replicate (random repetition) of its exchange as an animation of the
+    messages, a whole HTML page ("film").
 
     Args:
-        fields: scenario, a shipped scenario's name, or text, a scenario in TOML; the fields of `set_faults`; changes,
-            lines of KEY=VALUE, which are applied last; replicate, the index of the replicate.
+        fields: texts from the browser, by name. scenario: a shipped scenario's name; or text: a scenario in TOML. loss:
+            share of messages that are lost. retry: whom users ask again, "never", "same_peer" or "redraw". attempts:
+            number of requests in all. timeout: seconds until a request expires. changes: lines of KEY=VALUE, which are
+            applied last. replicate: index of the replicate, from 0. An empty field changes nothing.
 
     Raises:
         InputError: there is no such scenario, or it is not valid, names files, or sends no messages.
@@ -51,14 +57,17 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
 
 
 def chosen(fields: Mapping[str, str]) -> Scenario:
-    """The scenario that a browser's fields describe, as `film` has them, with the changes applied.
+    """The scenario that a browser's fields describe. Its engine is set to "events", which simulates every message,
+    unless the scenario has "processes", which also does and runs a process for each user.
 
-    Its engine is the event engine, or processes if the scenario names these.
+    Args:
+        fields: texts by name. scenario: a shipped scenario's name; or text: a scenario in TOML. loss, retry, attempts,
+        timeout: faults of the network. changes: lines of KEY=VALUE, which are applied last.
 
     Raises:
         InputError: there is no such scenario, or it is not valid, or names files.
     """
-    # the tree of a text from the browser, or of a shipped file; only the latter may name files, in its folder
+    # the tree of a text from the browser, or of a shipped file; only a shipped file may name files, in its folder
     text, name = fields.get("text", ""), fields.get("scenario", "")
     if len(text) > LONGEST_TEXT:
         raise InputError(f"scenario: has {len(text):,} characters, at most {LONGEST_TEXT:,} are read from a browser")
@@ -118,7 +127,9 @@ def _changes(text: str) -> list[tuple[str, Any]]:
 
 
 def _check_no_file(tree: Mapping[str, Any]) -> None:
-    """Raise an InputError if a tree has a key for files: a browser must not make this machine read any."""
+    """Raise InputError if a scenario names a file, as a browser must not make this machine read files. tree: the
+    scenario, or some of its keys, as nested tables. The keys for files are "path", "file" and "files", at any depth.
+    """
     for key, _ in keys_within(tree):
         if key in ("path", "file", "files"):
             raise InputError(f"{key}: a scenario from a browser names no files; p2p-sim network takes one that does")
@@ -132,11 +143,11 @@ RULES: dict[str, tuple[str, str, Callable[[float], bool]]] = {
 }
 """For each field: its label, the allowed numbers in words, and a test of a number."""
 ATTEMPTS, TIMEOUT_S = 3, 0.5
-"""Defaults: requests in all, the first included, and seconds until a request expires."""
+"""Defaults: number of requests in all, the first included, and seconds until a request expires."""
 
 
 def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
-    """The numbers in the fields loss, timeout and attempts, None for an empty field; the field retry is only checked.
+    """The numbers in the fields loss, timeout and attempts; None for an empty field. The field retry is only checked.
 
     Raises:
         InputError: fields are wrong; the message names every wrong field.
@@ -153,11 +164,12 @@ def _checked_faults(texts: Mapping[str, str]) -> dict[str, float | None]:
 
 
 def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
-    """Set keys of a scenario's `tree`, in place, to what a page's fields ask for; an empty field changes nothing.
+    """Set the network faults of a scenario, in place, to what a page's fields ask for. An empty field changes nothing.
 
     Args:
-        fields: loss, the share of messages that are lost; retry, one of RETRIES; attempts, requests in all, the first
-            included; timeout, seconds until a request expires.
+        tree: the scenario as nested tables. fields: texts by name. loss: share of messages that are lost. retry: whom a
+            user asks again after a time-out: "never", "same_peer" or "redraw" (a new random peer). attempts: number of
+            requests in all, the first included. timeout: seconds until a request expires.
 
     Raises:
         InputError: fields are wrong; the message names every wrong field.
@@ -182,11 +194,11 @@ def set_faults(tree: dict[str, Any], fields: Mapping[str, str]) -> None:
 
 
 def _number(text: str, label: str, allowed: str, fits: Callable[[float], bool], wrong: list[str]) -> float | None:
-    """The number in a field; None if the field is empty or wrong, and if it is wrong, a message is added to `wrong`.
+    """The number in a field; None if the field is empty or wrong. If it is wrong, a message is added to `wrong`.
 
     Args:
-        text: of the field. label: its name in the message. allowed: the allowed numbers in words.
-        fits: whether a number is allowed.
+        text: what the field contains. label: the field's name in the message. allowed: the allowed numbers in words.
+        fits: whether a number is allowed. wrong: the list of messages.
     """
     if not text:
         return None

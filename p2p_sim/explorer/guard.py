@@ -1,4 +1,4 @@
-"""Who may ask the explorer: whoever knows the token, from this machine's own address, and no page of another site."""
+"""Who may ask the explorer: anybody who knows the token, at this machine's own address, but no page of another site."""
 
 import hmac
 from collections.abc import Mapping
@@ -20,7 +20,8 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "cache-control": "no-store",
 }
-"""Headers of responses that lack them; no other site learns the address, which contains the token."""
+"""Headers that are added to responses that lack them; with these, no other site learns the address, which contains the
+token."""
 REFUSED = (
     "refused: this is no address of a running explorer. If the explorer was restarted: open its new address, which "
     "p2p-sim explore printed.\n"
@@ -32,15 +33,15 @@ LONGEST_BODY = 200_000
 
 
 class Guard:
-    """An ASGI application before another one: refuses requests with 403, or hands them on without the token.
+    """An ASGI application before another one: it refuses requests with 403, or hands them on without the token.
 
     A request is handed on if its path begins with the token, its Host is `host`, and its Origin, if it has one, is
-    that of `host`. A request that another site caused, by the browser's header Sec-Fetch-Site, is refused unless it
-    opens a page of the explorer by its whole address. Websockets and other upgrades of a connection are refused, as the
-    explorer uses none. No more than `MOST_AT_ONCE` requests are answered at a time.
+    that of `host`. If the browser's header Sec-Fetch-Site says that another site caused a request, it is refused unless
+    it opens a page of the explorer by the page's whole address. Websockets and other upgrades of a connection are
+    refused, as the explorer uses none. No more than `MOST_AT_ONCE` requests are answered at a time.
 
     Args:
-        inner: the application that answers. token: secret. host: address and port, such as 127.0.0.1:8000.
+        inner: the application that answers. token: secret text. host: address and port, such as 127.0.0.1:8000.
     """
 
     def __init__(self, inner: ASGIApp, token: str, host: str) -> None:
@@ -48,7 +49,7 @@ class Guard:
         self._answering = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it; the arguments are those of every ASGI application."""
+        """Answer a request, or refuse it; the arguments are those of every ASGI application."""
         if scope["type"] == "lifespan":
             await self._inner(scope, receive, send)
             return
@@ -56,7 +57,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008, "reason": "refused"})
             return
         several = Headers(scope=scope)
-        sent = {name: ", ".join(several.getlist(name)) for name in several}  # twice: joined, which no check accepts
+        sent = {name: ", ".join(several.getlist(name)) for name in several}  # no check accepts a header sent twice
         rest = self._rest(sent, scope["path"])
         length = sent.get("content-length", "0")
         if rest is None:
@@ -98,7 +99,10 @@ class Guard:
 
 
 def _adding(send: Send) -> Send:
-    """A function that sends as `send` does, but adds those of `HEADERS` that a response lacks."""
+    """A function that sends messages of a response as `send` does, but adds headers for security and against caching
+    where the response lacks them. They forbid pages to load anything from elsewhere, and browsers to tell other sites
+    the address, which contains the token.
+    """
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,4 +1,4 @@
-"""Results for pages: new lines of a growing file, several directories as one, cells as texts."""
+"""Results for pages: new lines of a growing file, the results of several directories as one, and cells as texts."""
 
 import json
 import os
@@ -18,20 +18,20 @@ from p2p_sim.measures import POINT, is_privacy
 from p2p_sim.results import Results
 
 RESULTS = "results"
-"""The column with the name of a point's directory, where several directories are shown."""
+"""The column with the name of a point's directory, if several directories are shown."""
 MOST_PLACES, MOST_NAMED = 100, 3
-"""Largest number of results directories that are shown at a time, and of those that a heading names."""
+"""Largest number of results directories that are shown at a time, and largest number that a heading names."""
 Reading = Callable[[ReadableDirectory], Results]
 
 
 def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Results:
     """The results of one or several results directories as one `Results` object, which has a table with one row for
     each scenario and replicate, and the swept keys. The results of a single directory are returned as they are. The
-    rows of several directories stand below each other, with a column `results` that holds the directory's name and
-    counts as a swept key; a key that some of the directories sweep is a column of all of them.
+    rows of several directories stand below each other. Their column `results` holds the directory's name and counts as
+    a swept key. A key that some of the directories sweep is a column of all rows.
 
     Args:
-        read_at: a function that reads a directory and returns its results.
+        directories: the results directories. read_at: a function that reads a directory and returns its results.
 
     Raises:
         InputError: no directory is named, there are more than 100, or one cannot be read.
@@ -63,14 +63,15 @@ def gathered(directories: Sequence[ReadableDirectory], read_at: Reading) -> Resu
 
 def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -> pd.DataFrame:
     """One directory's rows, ready to be put below the rows of other directories. They get a column `results` with the
-    directory's name. In their column `scenario`, which names the combination of swept values that a row belongs to, the
-    directory's key and a colon stand before each name, so that names of different directories differ. Columns without
+    directory's name. Their column `scenario` names the combination of swept values to which a row belongs; the
+    directory's key and a colon are put before each name, so that names of different directories differ. Columns without
     any value are left out.
 
     Args:
-        results: of the directory. keys: keys that any of the directories sweeps. Each becomes a column; if this
-        directory does not sweep the key, all rows get the value in its base scenario (of a table of settings its
-        kind), or None if there is none.
+        directory: the directory. results: its results. keys: the keys that any of the directories sweeps; each becomes
+        a column. If this directory does not sweep a key, all its rows get the value that the key has in the directory's
+        base scenario; if this value is a table of settings, such as the whole mechanism, they get the table's kind.
+        They get None if the scenario lacks the key.
     """
     part = results.rows.copy()
     for key in keys:
@@ -89,8 +90,8 @@ def _part(directory: ReadableDirectory, results: Results, keys: Sequence[str]) -
 class Tail:
     """A reader of the lines that are added to a file; a file that was written anew is read from its beginning.
 
-    inode: of the file. offset: bytes that have been read. first: whether the line that was read last is the file's
-    first.
+    inode: the file's inode. offset: number of bytes that have been read. first: whether the line that was read last is
+    the first line of the file.
     """
 
     inode: int = -1
@@ -98,7 +99,7 @@ class Tail:
     first: bool = False
 
     def added(self, path: Path) -> Iterator[bytes]:
-        """Yield the lines that were added since the last call, without a last one that is not complete yet."""
+        """Yields the lines that were added since the last call, without a last line that is not complete yet."""
         if not path.exists():
             return
         with path.open("rb") as file:
@@ -115,7 +116,7 @@ class Tail:
 
 
 def row_in(line: bytes) -> dict[str, Any] | None:
-    """The row, cells by column, in a line of JSON; None if the line is damaged."""
+    """The row of results in a line of JSON, as cells by column; None if the line is damaged."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -36,13 +36,14 @@ Options = list[tuple[str, Any]]
 NumberT = TypeVar("NumberT", int, float)
 CURVE_POINTS = 81
 FEW, FEWER, MANY = 6, 13, 33
-"""How many values of ε a trade-off curve needs: for a coalition, for several classes or rounds, and otherwise."""
+"""The number of values of ε that a trade-off curve needs: for a coalition, for several classes or rounds, and
+otherwise."""
 LEAST_DELTA = 1e-4
 """A trade-off curve is computed from values of ε up to the ε at this δ, or at the question's δ if that is larger."""
 LARGEST_SCENARIO, LARGEST_WITH_COALITION = 10_000_000, 100_000
 """Largest number of users of an offered scenario, without and with a coalition, which needs the event engine."""
 COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "eavesdropper": "epsilon_local"}
-"""The column with the ε of each observer whose ε is in a row of the exchange without faults."""
+"""For each observer whose ε is in a row of results of the exchange without faults, the column with this ε."""
 
 
 def privacy_answer(fields: Fields) -> dict[str, Any]:
@@ -51,8 +52,8 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
 
     Args:
         fields: texts from the browser, by name: cluster_size, flip_prob (α), sampling_rate (θ), observer, members
-        (of a coalition), rounds (number of exchanges), fresh ("1": new noise in every round), num_classes, and
-        delta or epsilon. An empty one gets the command's default.
+        (number of users of a coalition), rounds (number of exchanges), fresh ("1": new noise in every round),
+        num_classes, and delta or epsilon. An empty field gets the command's default.
 
     Returns:
         lines: the printed table. figures: bounds of ε and δ as numbers, None where unknown. beware: a warning to
@@ -106,7 +107,7 @@ def curve(fields: Fields) -> dict[str, Any]:
     question, delta, epsilon = _question(fields), _number(fields, "delta", float), _number(fields, "epsilon", float)
     type_one = np.linspace(0.0, 1.0, CURVE_POINTS)
     with answering():
-        # a curve from upper ends of δ at some ε: the true curve lies on it or above
+        # a curve from upper bounds of δ at some values of ε: the true curve lies on it or above
         profile = _profile(question, delta, epsilon)
         grid = np.linspace(0.0, min(max(profile.largest, 1e-3), 30.0), profile.points).tolist()
         type_two = LossLaw.of(grid, [bracket.upper for bracket in profile.delta(grid)]).tradeoff(type_one)
@@ -120,8 +121,8 @@ def curve(fields: Fields) -> dict[str, Any]:
 
 
 class Profile(NamedTuple):
-    """δ as a function of ε. delta: gives brackets of δ at some values of ε. largest: the largest useful ε. points: how
-    many values of ε a curve needs.
+    """δ as a function of ε. delta: gives lower and upper bounds of δ at some values of ε. largest: the largest useful
+    ε. points: how many values of ε a curve needs.
     """
 
     delta: Callable[[Sequence[float]], Sequence[Bracket]]
@@ -130,16 +131,17 @@ class Profile(NamedTuple):
 
 
 def _profile(question: Question, delta: float | None, epsilon: float | None) -> Profile:
-    """What a trade-off curve is computed from: a function that gives bounds of the observer's δ at some values of ε,
-    the largest ε that is worth asking for, and how many values of ε from 0 to that one the curve needs. The largest ε
-    is that at δ = 1e-4, or at the question's δ if that is larger. With fresh noise in several rounds it is the answer's
-    own ε, at which alone δ is known.
+    """What a trade-off curve is computed from, as three parts. `delta` is a function that gives lower and upper bounds
+    of the observer's δ at some values of ε. `largest` is the largest value of ε at which it is worth asking: the ε at
+    δ = 1e-4, or at the question's δ if that is larger. `points` is the number of values of ε from 0 to `largest` that
+    the curve needs. With fresh noise in several rounds, δ is known only at the ε that answers the question, which is
+    `largest` then; at smaller ε, δ counts as 1.
 
     Args:
         question: the exchange and the observer. delta, epsilon: what the question asks about; one of them is None.
     """
     if question.fresh and question.rounds > 1:
-        # the composition of rounds with fresh noise is known at one ε alone; at smaller ε, δ counts as 1
+        # the composition of rounds with fresh noise is known at one ε only; at smaller ε, δ counts as 1
         bound = answer(question, delta, epsilon).bound
         top = bound.epsilon_upper
         return Profile(lambda grid: [Bracket(0.0, bound.delta if e >= top else 1.0) for e in grid], top, 2)
@@ -158,10 +160,12 @@ def needed(fields: Fields) -> dict[str, Any]:
     """The smallest flip probability that certifies a target, as `p2p-sim calibrate` computes it.
 
     Args:
-        fields: cluster_size, sampling_rate, epsilon, delta, observer, members and num_classes, as text.
+        fields: texts by name: cluster_size, sampling_rate (θ), epsilon, delta, observer, members (number of users of a
+        coalition) and num_classes.
 
     Returns:
-        asked: the question in words. flip_prob: α. lines: the command's table. note: warnings. command: the command.
+        asked: the question in words. flip_prob: α. lines: the table that the command prints. note: warnings. command:
+        the command line.
 
     Raises:
         InputError: a field is no number, out of its range, or missing.
@@ -194,7 +198,9 @@ def needed(fields: Fields) -> dict[str, Any]:
 
 
 def command(question: Question, delta: float | None, epsilon: float | None) -> str:
-    """The command line of `p2p-sim privacy` that answers a question at a δ, or at an ε, without needless options."""
+    """The command line of `p2p-sim privacy` that answers a question at a δ or at an ε (the other is None), without
+    options that equal their defaults.
+    """
     options: Options = [
         ("cluster-size", question.cluster_size),
         ("flip-prob", question.flip_prob),
@@ -216,10 +222,12 @@ def _command(name: str, options: Options) -> str:
 
 
 def scenario(question: Question, delta: float) -> str:
-    """The question's cluster as the text of a scenario file at this δ; empty if no scenario has such a cluster.
+    """The text of a scenario file that runs the exchange of the question, in a single cluster, at a given δ. It is
+    empty if there is no such scenario: for more than two classes, several rounds, an observer whose ε is not in tables
+    of results, or an unknown or too large number of users.
 
-    Its rows have the observer's ε in the column of `COLUMNS`. A coalition of the question's size is drawn at random.
-    The coalition's ε in a row is computed on another grid and may differ in the last digits.
+    When the scenario runs, the results contain the observer's ε. A coalition of the question's size is drawn at random;
+    its ε in the results is computed by other numerical steps and may differ in the last digits.
     """
     size, members = question.cluster_size, question.members
     largest = LARGEST_SCENARIO if members is None else LARGEST_WITH_COALITION
@@ -245,7 +253,9 @@ def scenario(question: Question, delta: float) -> str:
 
 
 def _question(fields: Fields) -> Question:
-    """The question of a browser's fields, texts; an empty field gets the default of `p2p-sim privacy`."""
+    """The question that a browser's fields, which are texts, describe. An empty field gets the default of the command
+    `p2p-sim privacy`.
+    """
     observer = fields.get("observer") or "learner"
     flip_prob, rate = _number(fields, "flip_prob", float), _number(fields, "sampling_rate", float)
     flip_prob = _present(flip_prob, "flip-prob")
@@ -263,7 +273,7 @@ def _question(fields: Fields) -> Question:
 
 
 def _present(number: NumberT | None, option: str) -> NumberT:
-    """The number itself; raises an InputError that names the option if it is None, as the field was empty."""
+    """The number itself. If it is None, as the field was empty, an InputError names the option that is missing."""
     if number is None:
         raise InputError(f"--{option}: is missing")
     return number

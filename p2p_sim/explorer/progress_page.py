@@ -1,4 +1,4 @@
-"""The page "A sweep while it runs": the progress of a results directory, from its files alone."""
+"""The page "A sweep while it runs": the progress of a results directory, as its files show it."""
 
 import time
 from collections import deque
@@ -16,9 +16,9 @@ from p2p_sim.results import ROWS, TABLE, read_manifest
 
 State = Literal["running", "finished", "stopped"]
 LAST = 30
-"""Largest number of rows and failures that are shown."""
+"""Largest number of rows, and largest number of failures, that are shown."""
 WINDOW_S = 60.0
-"""The time to the end is estimated from the speed during this number of last seconds."""
+"""The time to the end is estimated from the speed during the last seconds; this is their number."""
 FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 
 
@@ -26,8 +26,8 @@ FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 class _RowsRead:
     """The rows of a directory that have been read so far.
 
-    lines: reads the added lines. count: number of rows. last: lines of the last rows. speed: times, in seconds, and
-    counts of the last minute, from which the time to the end is estimated.
+    lines: reads the added lines. count: number of rows. last: lines of the last rows. speed: pairs of a time in seconds
+    and the number of rows then, during the last minute; the time to the end is estimated from them.
     """
 
     lines: Tail = field(default_factory=Tail)
@@ -36,7 +36,10 @@ class _RowsRead:
     speed: deque[tuple[float, int]] = field(default_factory=deque)
 
     def read_on(self, path: Path) -> None:
-        """Read the lines that were added to the file of rows at `path`."""
+        """Read the lines that were added since the last call to the file of results at `path`, which has a line for
+        each row. All rows are counted; the last 30 lines are kept, to be shown. If the file was written anew, the count
+        starts again.
+        """
         for line in self.lines.added(path):
             if self.lines.first:
                 self.count = 0
@@ -52,10 +55,13 @@ class Watch:
         self._rows: dict[Path, _RowsRead] = {}
 
     def look(self, directory: ReadableDirectory, now: float | None = None) -> dict[str, Any]:
-        """The progress of a sweep for the page: its state, counts, time to the end, last rows and failures.
+        """The progress of a sweep for the page, by name. "state" is "running", "finished" or "stopped". "points",
+        "replicates" (of each point) and "total" are what the sweep has when finished, "done" and "failed" the numbers
+        of rows so far. "left_s" is the time to the end in seconds, None if unknown. "rows" are the last rows as texts,
+        newest first, under the headings "columns"; "failures" has a line for each of the last failures.
 
         Args:
-            directory: of the sweep's results. now: seconds of a steady clock; default: this machine's.
+            directory: the directory with the sweep's results. now: seconds of a steady clock; default: this machine's.
 
         Raises:
             InputError: the directory cannot be read, or is damaged.
@@ -99,11 +105,13 @@ def table_rows(path: Path) -> int:
 
 
 def _seconds_left(rows: _RowsRead, count: int, total: int, now: float, running: bool) -> float | None:
-    """Seconds until all rows are there, at the speed of the last minute; None if unknown, or nothing runs.
+    """Seconds until all rows are there, at the speed of the last minute; None if this is unknown, or the sweep does not
+    run.
 
     Args:
-        rows: notes the speed. count: rows that are there. total: rows that will be there, failures apart.
-        now: seconds of a steady clock. running: whether the sweep runs.
+        rows: keeps the numbers of rows during the last minute; `count` is added to them. count: number of rows that are
+        there. total: number of rows at the end, without the replicates that have failed. now: seconds of a steady
+        clock. running: whether the sweep runs.
     """
     if not running:
         rows.speed.clear()
@@ -120,7 +128,7 @@ def _cells(line: bytes, keys: list[str]) -> list[str]:
     accuracy, error rate, excess risk, and the upper bound of ε against the learner. A missing cell is an empty text.
 
     Args:
-        line: the row as a line of JSON; for a damaged one the only cell is "damaged". keys: the swept keys.
+        line: the row as a line of JSON; for a damaged line the only cell is "damaged". keys: the swept keys.
     """
     row = row_in(line)
     if row is None:
@@ -132,7 +140,10 @@ def _cells(line: bytes, keys: list[str]) -> list[str]:
 
 
 def _failure(record: Mapping[str, Any], keys: list[str]) -> str:
-    """One line on a failed replicate: its values of the swept keys `keys`, its index and the error."""
+    """One line on a failed replicate: its values of the swept keys, its index and the error.
+
+    record: the failure as it was noted. keys: the swept keys.
+    """
     swept = [key for key in keys if key in record]
     where = ", ".join([pairs(swept, [record[key] for key in swept]), f"replicate {record.get('replicate')}"])
     return " ".join(f"{where.removeprefix(', ')}: {record.get('error')}".split())[:LONGEST_LINE]

@@ -1,4 +1,4 @@
-"""The page "What is it worth?": columns of one or several results directories as lines of points."""
+"""The page "What is it worth?": it shows columns of one or several results directories as lines of points."""
 
 import io
 import json
@@ -51,15 +51,17 @@ SHOWN = (
 )
 """Columns of a point that are shown after its swept keys, in this order."""
 MOST_POINTS, MOST_CELLS = 5_000, 2_000
-"""Largest number of points, and of coloured cells, that are shown at a time."""
+"""Largest number of points, and largest number of coloured cells, that are shown at a time."""
 
 
 class Worth:
-    """The chosen columns of some results directories, and what the page shows of them.
+    """The chosen columns of some results directories, and what the page shows of them. A point is a combination of
+    swept values, with means over its replicates.
 
     Args:
-        directories: of the results. chosen: the page's fields: x, y, group, facet and heat, a column or empty; log_x
-            and log_y, "yes", "no" or empty; only.KEY, a value in `axes` of a swept key, to which points are limited.
+        directories: the directories with the results. chosen: the page's fields. x, y, group, facet and heat: a column
+            or empty. log_x and log_y: "yes", "no" or empty. only.KEY: a value of the swept key KEY, to which points are
+            limited.
         read_at: reads a directory.
 
     Raises:
@@ -67,7 +69,7 @@ class Worth:
     """
 
     def __init__(self, directories: Sequence[ReadableDirectory], chosen: Mapping[str, str], read_at: Reading) -> None:
-        # the axes are those of all points; rows are then limited to the chosen values
+        # the page offers the values of all points; then the rows are limited to the chosen values
         whole = gathered(directories, read_at)
         keys = [key for key in whole.keys if whole.rows[key].nunique() > 1]
         self.axes = [{"key": key, "label": short(key), "values": _values(whole.rows[key])} for key in keys]
@@ -95,26 +97,27 @@ class Worth:
         return self._view_of(self._request)
 
     def _view_of(self, request: FigureRequest) -> View:
-        """The columns of the figure of lines that a request asks for: those along x and y, those whose values make
-        lines (the group), and the one whose values make panels. Axes that the request leaves open are chosen. If no
-        column makes lines, the first swept key of texts with 2 to 21 values does, such as the mechanism, so that no
-        line joins results of two mechanisms.
+        """The columns that a figure of lines shows: those along x and y, `group`, of which each combination of values
+        makes a line, and `facet`, of which each value makes a panel. Axes that the page's user did not name are chosen.
+        If she named no column for lines and none is chosen, the first swept key whose values are texts, 2 to 21 of
+        them, such as the mechanism, makes lines. So no line joins results of two mechanisms.
 
         Args:
-            request: the columns that the page's user named; None: not named.
+            request: the columns that the page's user named for x, y, group and facet; None: not named.
         """
         view = view_of(request, self.results, self.table)
         if not view.group and request.group is None:
-            # a line for each value of a key of texts, such as a mechanism, so that no line joins points of two values
+            # a line for each value of a key of texts, such as the mechanism, so that no line joins points of two values
             free = [key for key in self.results.keys if key not in (view.x, view.facet)]
             named = [key for key in free if not is_number(self.table[key])]
             view = replace(view, group=tuple(k for k in named if 1 < self.table[k].nunique() <= MOST_SERIES)[:1])
         return replace(view, log_x=self._logs[0], log_y=self._logs[1])
 
     def offered(self) -> dict[str, Any]:
-        """The choices that the page offers: numbers, columns, groups and facets, each with labels by column, and axes.
-
-        numbers: for y. columns: for x. groups: for lines. facets: for panels. axes: swept keys with their values.
+        """The choices that the page offers. "numbers", "columns", "groups" and "facets" are the columns that may be
+        chosen for y, for x, to make lines and to make panels, each column with its short name for people. "axes" is a
+        list of the swept keys, each a dictionary with "key", its short name "label" and its "values", to which points
+        may be limited.
         """
         table = self.table
         names = [str(name) for name in table if name != POINT and not str(name).endswith((LOW, HIGH))]
@@ -129,14 +132,17 @@ class Worth:
         }
 
     def chart(self) -> dict[str, Any]:
-        """The chart for the browser: lines of points in panels, or coloured cells, with axes, levels and a caption.
+        """The chart as data for the browser, which draws it: lines of points in panels or, if a column is to be shown
+        as colours, coloured cells. It has the title and the caption, the axes "x" and "y", the headings of "panels",
+        the "lines" with their points, and "levels", a horizontal line of the same learner without privacy, if one is
+        right.
 
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines or cells.
         """
         if self._request.heat:
             return self._colours()
-        # points whose x and y are finite; places: the names along x if it is no number
+        # points whose x and y are finite; places: the names along the x axis if x is no number
         view, table = self.view, self.table
         drawn, places = drawable(table, view)
         lines = [
@@ -163,7 +169,9 @@ class Worth:
         return list(self.table[self.view.facet].unique()) if self.view.facet else []
 
     def _colours(self) -> dict[str, Any]:
-        """The chart for the browser if the column `heat` is shown as colours of cells over two axes.
+        """The chart as data for the browser if one column is shown as colours over two others. The axes "x" and "y"
+        have the names of their values. "heat" has the coloured column with its label and "cells": for each point, the
+        positions of its cell along x and y, the value, and texts. The parts that only charts of lines need are empty.
 
         Raises:
             InputError: a column is not there or not fit for its use, or a pair of values has several points.
@@ -194,13 +202,15 @@ class Worth:
         }  # fmt: skip
 
     def _axis(self, column: str, log: bool = False) -> dict[str, Any]:
-        """An axis for the browser: its column with short and long name, and whether it is logarithmic."""
+        """An axis as data for the browser: its "column", the column's short "name" and long "label", and "log", whether
+        the axis is logarithmic.
+        """
         return {"column": column, "name": short(column), "label": long(column, self.table), "log": log}
 
     def _heat(self, request: FigureRequest) -> Chosen:
-        """The columns of a heat map, in which one column is drawn as colours of cells over two others. Both axes are
-        named in the result: an axis that the request leaves open is the first swept key that is still free. The
-        request's columns for lines and panels are dropped.
+        """The columns of a heat map, in which one column is drawn as colours of cells over two others. The result names
+        both axes; an axis that the request leaves open is the first swept key that is still free. The request's columns
+        for lines and panels are dropped.
 
         Args:
             request: the columns that the page's user named; None: not named.
@@ -213,7 +223,10 @@ class Worth:
         return full
 
     def suggested(self) -> list[dict[str, str]]:
-        """Choices of columns that show all points if there are too many lines: each a button's text and its fields."""
+        """Other choices of columns, with which all points can be shown if the present choice has too many lines. Each
+        becomes a button: a dictionary with its "text" and the columns that it chooses, by the names of the page's
+        fields ("facet" and "group", or "heat", "x" and "y").
+        """
         choices, request = [], replace(self._request, heat=None)
         for key in self.results.keys:
             choice = replace(request, facet=key, x=None if request.x == key else request.x, group=None)
@@ -231,10 +244,15 @@ class Worth:
         return [*choices, {"text": text, "heat": figure, "x": full.x, "y": full.y}]
 
     def _points(self, part: pd.DataFrame) -> list[dict[str, Any]]:
-        """The points of a line for the browser, in their order: panel, coordinates, interval and texts of each."""
+        """The points of one line as data for the browser, in their order. Each is a dictionary with the number of its
+        "panel", "x" and "y", the ends "low" and "high" of its 95% interval (None: no interval), its name "key", texts
+        about it, who must be trusted ("trust"), and its number of "replicates".
+
+        part: the line's points, one row each.
+        """
         view, drawn = self.view, []
         for _, row in part.iterrows():
-            # an ε has no interval, and a mean of a single replicate none that is finite
+            # an ε has no interval, and a mean of a single replicate has no finite one
             interval = [float(row.get(view.y + end, np.nan)) for end in (LOW, HIGH)]
             low, high = interval if np.isfinite(interval).all() else (None, None)
             drawn.append({
@@ -249,21 +267,21 @@ class Worth:
 
     @property
     def _measured(self) -> tuple[str, ...]:
-        """The columns whose values a point's text states: those along the axes, or the one shown as colours."""
+        """The columns whose values a point's text states: those along the axes or, in a heat map, the coloured one."""
         return (self._request.heat,) if self._request.heat else (self.view.x, self.view.y)
 
     def _point_text(self, row: pd.Series) -> str:
-        """A point in words: its values of the swept keys that vary, and of the columns that the chart shows."""
+        """A point in words: its values of the swept keys that vary, and those in the columns that the chart shows."""
         keys = [key for key in self.results.keys if self.table[key].nunique() > 1]
         rest = dict.fromkeys(name for name in self._measured if name not in keys)
         measured = [f"{short(name)} = {shown_cell(name, row[name])}" for name in rest]
         return ", ".join([*([pairs(keys, [row[name] for name in keys])] if keys else []), *measured])
 
     def _levels(self, drawn: pd.DataFrame) -> list[dict[str, Any]]:
-        """The horizontal line of the same learner without privacy, as the browser draws it: a list with one entry,
-        which holds its mean of the figure's y, the ends of the mean's 95% interval if there is one, its text and its
-        dashes. The list is empty if that learner was not measured at every point, or if its value differs between
-        points, so that no single line is right.
+        """The horizontal line of the same learner without privacy, as data for the browser: a list with one entry,
+        which holds this learner's mean of the figure's y, the ends of the mean's 95% interval if there is one, and the
+        line's text and dashes. The list is empty if this learner was not measured at every point, or if its value
+        differs between points, so that no single line is right.
 
         Args:
             drawn: the points of the figure, one row each.
@@ -276,7 +294,8 @@ class Worth:
         return [{"label": reference_text(self.view.y), "dash": "7 5", "pieces": [{"points": [level]}]}]
 
     def point(self, key: str) -> dict[str, Any]:
-        """One point by its name: its description, its figures as pairs of texts, and its scenario as TOML.
+        """A point as data for the browser: its description ("name"), its figures as pairs of texts ("lines"), and its
+        scenario as TOML. key: the point's name.
 
         Raises:
             InputError: there is no such point.
@@ -294,7 +313,7 @@ class Worth:
             if name + LOW in row and np.isfinite(row[name + LOW]):
                 text += f" (95% interval {value(float(row[name + LOW]))} to {value(float(row[name + HIGH]))})"
             lines.append((short(name), text))
-        # of several directories, the one whose key begins the point's name
+        # of several directories, the one whose key stands at the beginning of the point's name
         directory = next((each for each in self.directories if key.startswith(each.key + ":")), self.directories[0])
         return {
             "name": self._point_text(row),
@@ -303,7 +322,9 @@ class Worth:
         }
 
     def written(self, format_: str) -> bytes:
-        """A file's content in one of `FORMATS`: the figure as `p2p-sim plot` draws it, or the points as CSV."""
+        """The content of a file to download: "png" and "svg" are the figure as `p2p-sim plot` draws it, "csv" is the
+        table of points. Another format is an InputError.
+        """
         if format_ == "csv":
             text = io.StringIO()
             without_formulas(self.table).to_csv(text, index=False, float_format="%.17g")
@@ -341,12 +362,14 @@ def _with_labels(columns: Sequence[str]) -> dict[str, str]:
 
 
 def _values(column: pd.Series) -> list[dict[str, str]]:
-    """The values in a column, each as the browser sends it back ("value") and as people read it ("text")."""
+    """The values in a column, each in the form that the browser sends back ("value") and as people read it ("text")."""
     return [{"value": _text(cell), "text": value(cell)} for cell in column.dropna().unique()]
 
 
 def _text(cell: Any) -> str:
-    """A value of a swept key as text, the same whether it comes from a manifest or a row: of 1, 1.0 and np.int64(1)."""
+    """A value of a swept key as text, which is the same whether the value comes from a manifest or a row: 1, 1.0 and
+    np.int64(1) give one text.
+    """
     plain = cell.item() if isinstance(cell, np.generic) else cell
     if isinstance(plain, bool) or not isinstance(plain, int | float):
         return plain if isinstance(plain, str) else json.dumps(plain)

@@ -120,8 +120,7 @@ def _literal(*texts: "Text") -> Iterator[None]:
 
 
 def inches(axes: "Axes") -> tuple[float, float]:
-    """The width and height of axes in inches, according to the layout so far; drawing the figure may still change them.
-    """
+    """The width and height of axes in inches, by the layout so far; drawing the figure may still change them."""
     figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
     return size.width / figure.dpi, size.height / figure.dpi
 

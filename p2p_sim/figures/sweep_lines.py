@@ -134,8 +134,8 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
 
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
-    """Draw one line with its 95% intervals. They are a band if x is a number, the points are joined in its order, and
-    there are at least three; else bars.
+    """Draw one line with its 95% intervals. They are a band if x is a number, the points are joined in the order of x,
+    and there are at least three points. Otherwise they are bars.
 
     Args:
         axes: to draw on. line: its label, its points (one row each, with the coordinate along x in the column "at"),

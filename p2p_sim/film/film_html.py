@@ -33,18 +33,18 @@ COUNTS_TEXT = (
     ("unanswered", "users who got no label"),
 )
 UNANSWERED = "questions that got no label"
-"""The text of the last count if the scenario has its own protocol, whose users ask any number of questions."""
+"""The text of the last count if the scenario has its own protocol, in which users ask any number of questions."""
 
 
 def film_html(network: ObservedNetwork) -> str:
     """The film of a run as an HTML page, which needs no other file and no network; its text needs no JavaScript.
 
     Args:
-        network: what happened in a run, from `observed_network.observe`. Of more than 300 users the film shows a
-            sample, and states this.
+        network: what happened in a run, from `observed_network.observe`. If there are more than 300 users or 3,000
+        messages, the film shows a sample of the users, and says so.
 
     Raises:
-        RuntimeError: the film's counts are not the run's own, which is a fault of the simulator.
+        RuntimeError: the film's counts differ from those of the run itself, which is a fault of the simulator.
     """
     film = film_of(network)
     still_s, story, layout = _busiest(film), story_of(film), film.places
@@ -86,7 +86,7 @@ def film_html(network: ObservedNetwork) -> str:
         "run": film.run,
         "nobody": NOBODY,
         **_privacy(film),
-        # the data stand in a script element, which the text "</script>" in a name would end: "<" is written as \u003c
+        # "<" is written as \u003c: otherwise the text "</script>" in a name would end the script element with the data
         "data": Markup(json.dumps(script_data(film, story), separators=(",", ":")).replace("<", "\\u003c")),
         "style": Markup((FILES / "film.css").read_text(encoding="utf-8")),
         "script": Markup(script),
@@ -100,13 +100,13 @@ def film_html(network: ObservedNetwork) -> str:
 
 
 def _privacy(film: Film) -> dict[str, Any]:
-    """What a film's page states about privacy, as texts and numbers by name, from the run's privacy statement against a
-    learner who sees the set of submissions. Its user is the one with the largest certified ε.
+    """What a film's page states about privacy, as texts and numbers by name. It comes from the run's privacy statement
+    against a learner who sees the set of submissions. Its user is the one with the largest certified ε.
 
     Returns:
-        epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is
-        protected from whom. conditions: those of the bound; empty if no finite ε is known. worst: the user's number
-        and cluster; others: how many users have the same ε; place: her index among the users in the picture.
+        epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is protected
+        from whom. conditions: those of the bound; empty if no finite ε is known. worst: the user's number and cluster;
+        others: how many other users have the same ε; place: her index among the users in the picture.
     """
     network, statement = film.network, film.network.statement
     condition = f", given {statement.conditional_on}" if statement.conditional_on else ""
@@ -132,7 +132,7 @@ def _privacy(film: Film) -> dict[str, Any]:
 
 
 def _sample(film: Film) -> str | None:
-    """A sentence on how many users the picture shows; None if it shows all."""
+    """A sentence on how many users the picture shows; None if it shows all users."""
     if film.timeline is None:
         return None
     clusters, every, users = film.places.cluster, len(film.network.cluster_sizes), film.users.size
@@ -146,7 +146,9 @@ def _sample(film: Film) -> str | None:
 
 
 def _drawn(film: Film) -> str:
-    """A sentence on the meaning of the lines in the picture."""
+    """A sentence for the page on the lines between users in the picture: it says who may ask whom, that lines show this
+    if they are drawn, and that a disc is a cluster.
+    """
     if film.network.overlay is None:
         return "Every user may ask every user of her cluster, drawn as a disc."
     if len(film.places.edges):
@@ -155,16 +157,21 @@ def _drawn(film: Film) -> str:
 
 
 def _symbol(state: int, label: int) -> str:
-    """The name of the symbol that marks a user.
+    """The name of the SVG symbol that marks a user: "l" and a number for a label, "lx" for a message that carries more
+    than one label, and "k" and the state for a user who has no label to show.
 
-    state: 0 not begun, 1 waits for a label, 2 has got one, 3 has submitted, 4 has failed. label: that she got or
-    submitted; below 0: none, or a message that carries more than a class.
+    Args:
+        state: 0 not begun, 1 waits for a label, 2 has got one, 3 has submitted, 4 has failed. label: the one that she
+        got or submitted; below 0: none, or a message that carries more than one label.
     """
     return f"k{state}" if state not in (2, 3) else "lx" if label < 0 else f"l{label % LABELS}"
 
 
 def _labels(film: Film) -> dict[str, Any]:
-    """The symbols of labels and of users, by the names that the page's legend has for them."""
+    """What the page's legend needs, by name. labels: pairs of a label's number and its shape. marks: HTML of labels in
+    a text. carried: the name of the symbol of a user who has got a label. key: for each state of a user, its number,
+    the name of its symbol, and its meaning in words.
+    """
     first, classes = min(int(film.network.labels.noisy[0]), 0), film.network.labels.num_classes
     return {
         "labels": [(k, SHAPES[k % len(SHAPES)]) for k in range(min(classes, LABELS))],
@@ -178,7 +185,9 @@ def _labels(film: Film) -> dict[str, Any]:
 
 
 def _discs(film: Film) -> list[dict[str, Any]]:
-    """Each cluster's disc: its number, centre and radius, and the height `label_y` at which its number stands."""
+    """Each cluster's disc: its number, centre (x, y) and radius r, and the height label_y at which its number is
+    written. All are in the units of the picture, which is 1000 wide and 640 high, with (0, 0) at the top left.
+    """
     return [
         {
             "number": number,
@@ -192,15 +201,22 @@ def _discs(film: Film) -> list[dict[str, Any]]:
 
 
 def _lines(film: Film) -> str:
-    """The lines between users who may ask each other (the edges of the network's graph), as the text of one SVG path.
-    It is empty if every user may ask everybody in her cluster, or if there are too many edges to be drawn.
+    """The lines between users who may ask each other (the edges of the network's graph), as the text of one SVG path,
+    in the units of the picture (1000 by 640). It is empty if every user may ask everybody in her cluster, or if there
+    are more than 6,000 edges.
     """
     where = film.places.user.round().astype(int)
     return "".join(f"M{x} {y}l{u - x}{v - y:+}" for (x, y), (u, v) in where[film.places.edges].tolist())
 
 
 def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
-    """The marker of each user at a moment, in seconds: her point, the number of what she last did, and a symbol."""
+    """The marker of each user in the picture at a moment, as a dictionary. x, y: her place, in the units of the picture
+    (1000 by 640). state: what she last did (0 nothing, 1 asked, 2 got a label, 3 submitted, 4 failed). symbol: the name
+    of the SVG symbol.
+
+    Args:
+        film: the users and what they did. at_s: the moment, in seconds.
+    """
     states, where = doing(film, at_s), film.places.user.round(1)
     received, submitted = held_labels(film)
     labels = np.where(states == 3, submitted, received)
@@ -211,7 +227,9 @@ def _users(film: Film, at_s: float) -> list[dict[str, Any]]:
 
 
 def _busiest(film: Film) -> float:
-    """A moment in the first half of a run, in seconds, at which nearly the most messages are on their way."""
+    """A moment in the first half of a run, in seconds, at which nearly the largest number of messages are on their way.
+    The still picture shows the exchange at this moment.
+    """
     m = film.messages
     on = np.isfinite(m.arrives_s) & (m.sender >= LEARNER) & (m.receiver >= LEARNER)
     if not on.any():

@@ -10,9 +10,10 @@ from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate import ObservedNetwork, books
 
 MOST_USERS, MOST_MESSAGES = 300, 3_000
-"""The largest numbers of users and of messages that a film shows; of a larger run it shows a sample."""
+"""Largest numbers of users and of messages of which a film shows all; of a larger run it shows a sample."""
 STEPS = 400
-"""The number of equal steps in time at whose ends the film of a sample has the counts of the whole run."""
+"""The number of equal time steps of a film that shows a sample; it has the counts of the whole run at the end of each.
+"""
 NOT_SHOWN, HIDDEN_MEMBER = -2, -3
 """Numbers below LEARNER that stand for users outside the sample: NOT_SHOWN, or HIDDEN_MEMBER for the coalition's."""
 LOST, OFFLINE, DELIVERED, LATE = range(4)
@@ -25,18 +26,18 @@ COUNTS = {
     "expired": "expired",
     "retries": "retries",
 }
-"""The film's counts, each with the column of a result row that has it. The film computes two more: the submissions that
-the learner took, and the questions that got no label. In the label exchange each user has one question."""
+"""The film's counts, each with the column of a result row that contains it. The film computes two more: the submissions
+that the learner took, and the questions that got no label. In the label exchange each user has one question."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shown(Sent):
-    """The messages of a film in the order in which they were sent; arrays have one entry a message (s,).
+    """The messages of a film in the order in which they were sent; arrays have one entry for each message (s,).
 
-    sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or HIDDEN_MEMBER.
-    how: LOST, OFFLINE (its receiver was offline), DELIVERED, or LATE (delivered and dropped).
-    label: the noisy label in the message. It is -1 in a request, if messages carry more than a class, and in a message
-    of a protocol that did not arrive, whose label is unknown.
+    sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or HIDDEN_MEMBER. how: LOST, OFFLINE (its
+    receiver was offline), DELIVERED, or LATE (delivered and dropped). label: the noisy label in the message. It is -1
+    in a request and if messages carry more than a class. It is also -1, as it is unknown, in a message that did not
+    arrive in a scenario's own protocol.
     """
 
     types = (*Sent.types, np.int64, np.int64)  # type: ignore[assignment]
@@ -48,9 +49,10 @@ class Shown(Sent):
 class Fates:
     """The moments at which requests were made, expired and failed, in seconds; infinity: never.
 
-    first_s, failed_s: when each user of the run first asked, and when it was certain that she gets no label (n,).
-    unanswered_s: when it was certain that a question gets no label (q,); in the label exchange each user has a single
-    question. expired_s: when requests expired (e,). retried_s: when users asked again after a request had expired.
+    first_s, failed_s: for each user of the run, when she first asked, and when it was certain that she gets no label
+    (n,). unanswered_s: for each question, when it was certain that it gets no label (q,); in the label exchange each
+    user has a single question. expired_s: when requests expired (e,). retried_s: when users asked again after a request
+    had expired.
     """
 
     first_s: Floats
@@ -65,8 +67,8 @@ class Film:
     """The users whom a film shows, their messages, and the counts of the whole run.
 
     network: what happened in the run. users: numbers of the users in the picture, ascending (u,). places: the places of
-    these users and their clusters on the stage. messages: the messages that these users sent or received. fates: what
-    became of the requests of all users. end_s: length of the run, seconds. run: the counts at its end, by name.
+    these users and of their clusters in the picture. messages: the messages that these users sent or received. fates:
+    what became of the requests of all users. end_s: length of the run, seconds. run: the counts at its end, by name.
     """
 
     network: ObservedNetwork
@@ -109,10 +111,10 @@ def film_of(network: ObservedNetwork) -> Film:
 
     Args:
         network: what happened in a run, from `observed_network.observe`. The film shows only some of its users if there
-            are more than 300 users, or more than 3,000 messages.
+        are more than 300 users, or more than 3,000 messages.
 
     Raises:
-        RuntimeError: the messages do not add up to the run's own counts, which is a fault of the simulator.
+        RuntimeError: the messages do not add up to the counts of the run itself, which is a fault of the simulator.
     """
     # the number of users is halved until they have few enough messages
     users = _chosen(network, MOST_USERS)
@@ -138,8 +140,8 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
     and questions that got no label (unanswered).
 
     Args:
-        at_s: the moment, seconds. If the film shows only some users, the counts are those of the last of its 401
-        moments before.
+        film: of the run. at_s: the moment, seconds. If the film shows only some users, the counts are known at 401
+        moments; those of the last one that is not after `at_s` are returned.
     """
     if film.timeline is not None:
         step = int(np.searchsorted(film.timeline["at_s"], at_s, side="right")) - 1
@@ -158,7 +160,9 @@ def counts_at(film: Film, at_s: float) -> dict[str, int]:
 
 
 def ends(film: Film) -> dict[str, Floats]:
-    """By name, the moments in seconds of submissions, expired requests, retries and questions that got no label."""
+    """The moments in seconds, never infinite, at which: the learner took a submission ("submitted"), a request expired
+    ("expired"), a user asked again ("retries"), and it was certain that a question gets no label ("unanswered").
+    """
     times = {
         "submitted": film.network.submitted_s,
         "expired": film.fates.expired_s,
@@ -169,21 +173,22 @@ def ends(film: Film) -> dict[str, Floats]:
 
 
 def _last(times: Floats) -> float:
-    """The largest finite time; 0 if there is none."""
+    """The largest finite one of some times in seconds; 0 if none is finite (infinity means never)."""
     return float(times[np.isfinite(times)].max(initial=0.0))
 
 
 def _fates(network: ObservedNetwork) -> Fates:
-    """What became of users' requests in a label exchange: when each user first asked, when it was certain that she gets
-    no label, when requests expired, and when users asked again; all in seconds, infinity for never. It follows from the
-    messages that were sent and from the requests that expired, as each user has a single question.
+    """What became of users' requests in a label exchange. For each user: when she first asked, and when it was certain
+    that she gets no label. For requests: when they expired, and when users asked again. All are in seconds, infinity
+    for never. They follow from the messages that were sent and from the requests that expired, as each user has a
+    single question.
     """
     sent, expired, n = network.trace.sent, network.trace.expired, network.num_users
     own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
     first_s, heard, lapsed = np.full(n, np.inf), np.full(n, -np.inf), np.full(n, -np.inf)
     np.minimum.at(first_s, sent.sender[own], sent.sent_s[own])
     np.maximum.at(lapsed, expired.user, expired.begin_s)
-    # `heard`: when the last of her requests, or the last reply to her, came or was lost
+    # `heard`: when the last message among her requests and the replies to her came or was lost
     at = np.where(np.isfinite(sent.arrives_s), sent.arrives_s, sent.sent_s)
     np.maximum.at(heard, sent.sender[own], at[own])
     np.maximum.at(heard, sent.receiver[reply], at[reply])
@@ -207,10 +212,10 @@ def _fates(network: ObservedNetwork) -> Fates:
 
 
 def _fates_of_requests(network: ObservedNetwork) -> Fates:
-    """What became of users' requests in a run of a protocol other than the label exchange, in which a user may ask any
-    number of questions, and each several times: when each user first asked, when all her questions had failed, when
-    each question without an answer failed, when requests expired, and when users asked again; all in seconds, infinity
-    for never.
+    """What became of users' requests in a run of a protocol other than the label exchange. There a user may ask any
+    number of questions, and each of them several times. For each user: when she first asked, and when all her questions
+    had failed. For each question without an answer: when it failed. For requests: when they expired, and when users
+    asked again. All are in seconds, infinity for never.
 
     Raises:
         RuntimeError: the run recorded no requests.
@@ -220,7 +225,7 @@ def _fates_of_requests(network: ObservedNetwork) -> Fates:
         raise RuntimeError("a protocol's transcript has no requests")
     first_s, failed_s = np.full(n, np.inf), np.full(n, -np.inf)
     np.minimum.at(first_s, requests.user, requests.begin_s)
-    # a question is answered by the first reply to an attempt; else it fails when its last attempt expires or at the end
+    # the first reply to any attempt answers a question; else it fails when its last attempt expires, or at the end
     questions, row = np.unique(np.column_stack([requests.user, requests.question]), axis=0, return_inverse=True)
     answered, over = np.full(len(questions), np.inf), np.zeros(len(questions))
     np.minimum.at(answered, row.ravel(), requests.answered_s)
@@ -236,11 +241,11 @@ def _fates_of_requests(network: ObservedNetwork) -> Fates:
 
 
 def _chosen(network: ObservedNetwork, most: int) -> Integers:
-    """The numbers of the users whom a film shows, ascending, at most `most`; all users if there are no more.
+    """The numbers of the users whom a film shows, ascending, at most `most`; all users if the run has no more.
 
-    They are whole clusters that fit: first the cluster of the user with the largest certified ε, then the others in
-    their order. If her cluster does not fit, they are some of its users, found by following messages from her to others
-    and on.
+    They are the users of whole clusters that fit: first the cluster of the user with the largest certified ε, then the
+    others in their order. If her cluster alone does not fit, they are some of its users, found by following messages
+    from her to others, from these to others, and so on.
     """
     if network.num_users <= most:
         return np.arange(network.num_users)
@@ -262,7 +267,7 @@ def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
     first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
     sent = network.trace.sent
     inner = (sent.sender >= first) & (sent.sender < last) & (sent.receiver >= 0)
-    # `near`: for each user, those with whom she exchanged messages, in the order in which they were sent
+    # `near`: for each user, those with whom she exchanged messages, in the order of the messages
     near: dict[int, list[int]] = {}
     for sender, receiver in zip(sent.sender[inner].tolist(), sent.receiver[inner].tolist(), strict=True):
         near.setdefault(sender, []).append(receiver)
@@ -279,13 +284,14 @@ def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
 
 
 def _messages(network: ObservedNetwork, users: Integers) -> Shown:
-    """The messages that some users sent or received, in the order in which they were sent, each with the noisy label
-    that it carries and its end: lost, not delivered as the receiver was offline, delivered, or delivered and dropped,
-    as it was too late. Users outside the picture are one common stranger or, if they are in the coalition, one hidden
-    member.
+    """The messages that some users sent or received, in the order in which they were sent, each with its kind, sender,
+    receiver, times, the noisy label that it carries (-1: none or unknown), and its end. The end is: lost, not delivered
+    as the receiver was offline, delivered, or delivered and dropped as it was too late. A sender or receiver is given
+    by the position in `users`, or by -1 for the learner, -2 for any other user, and -3 for any other user who is in the
+    coalition (she tells the learner what she sees).
 
     Args:
-        users: (u,) numbers of the users, ascending.
+        network: what happened in the run. users: (u,) numbers of the users, ascending.
 
     Raises:
         RuntimeError: a message was delivered that nobody sent, which is a fault of the simulator.
@@ -339,17 +345,21 @@ def doing(film: Film, at_s: float) -> Integers:
 
 
 def flying(film: Film, at_s: float) -> list[tuple[int, float, float, float, float]]:
-    """The messages on their way at a moment in seconds: kind, the point (x, y) where it began, and where it is now.
+    """The messages on their way at a moment: for each its kind, the point (x, y) where it began, and the point where it
+    is now, in the units of the picture (1000 by 640, with (0, 0) at the top left).
 
-    The kind is REQUEST, REPLY or SUBMISSION of `p2p_sim.exchange`, or 0 for a failed message, which remains where it
-    failed for a 50th of the run.
+    The kind is 1 for a request, 2 for a reply, 3 for a submission, or 0 for a failed message. A failed message remains
+    where it failed for a 50th of the run.
+
+    Args:
+        film: the messages and the places of users. at_s: the moment, in seconds.
     """
     m, linger = film.messages, film.end_s / 50.0
     drawn = (m.sender >= LEARNER) & (m.receiver >= LEARNER) & (m.sent_s <= at_s)
     failed = m.how <= OFFLINE
     end = np.where(m.how == LOST, m.sent_s + linger, m.arrives_s)
     rows = np.flatnonzero(drawn & (at_s < end + np.where(failed, linger, 0.0)))
-    where = np.vstack([film.places.user, film.places.learner])  # the last one is the learner's, as LEARNER is -1
+    where = np.vstack([film.places.user, film.places.learner])  # the learner's place is last, as LEARNER is -1
     begin, goal = where[m.sender[rows]], where[m.receiver[rows]]
     share = np.minimum((at_s - m.sent_s[rows]) / np.maximum(end[rows] - m.sent_s[rows], 1e-300), 1.0)
     kind = np.where(failed[rows] & (share == 1.0), 0, m.kind[rows])

@@ -1,4 +1,4 @@
-"""Where users and clusters stand in a film: clusters are discs around the learner."""
+"""The places of users and clusters in a film: clusters are discs around the learner."""
 
 import math
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from p2p_sim.replicate import ObservedNetwork
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 WIDTH, HEIGHT = 1000.0, 640.0
-"""Size of the stage, in units of the picture."""
+"""Width and height of the picture, in its own units."""
 LEARNER_RADIUS, MARGIN, BETWEEN = 58.0, 14.0, 12.0
 MOST_EDGES = 6_000
 """The largest number of edges of an overlay that are drawn; if there are more, no edge is drawn."""
@@ -21,11 +21,11 @@ GOLDEN = math.pi * (3.0 - math.sqrt(5.0))
 
 @dataclass(frozen=True, eq=False)
 class FilmLayout:
-    """Points on the stage, from (0, 0) at the top left to (1000, 640).
+    """Points in the picture, from (0, 0) at the top left to (1000, 640).
 
-    user: (u, 2) points of users. radius: radius of a user's marker. cluster: (c,) numbers of the clusters shown.
-    disc: (c, 3) centres and radii of the discs of these clusters. learner: the learner's centre.
-    edges: (e, 2) pairs of neighbours in the overlay, as rows of `user`.
+    user: (u, 2) points of users. radius: radius of a user's marker. cluster: (c,) numbers of the clusters shown. disc:
+    (c, 3) centres and radii of the discs of these clusters. learner: the learner's centre. edges: (e, 2) pairs of
+    neighbours in the overlay, as rows of `user`.
     """
 
     user: Floats
@@ -37,14 +37,18 @@ class FilmLayout:
 
 
 def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
-    """Where users, clusters and the learner stand. users: numbers of the users in the picture, ascending (u,)."""
+    """The places of users, clusters and the learner in the picture.
+
+    Args:
+        network: what happened in the run. users: (u,) numbers of the users in the picture, ascending.
+    """
     of = np.searchsorted(network.cluster_offsets, users, side="right") - 1  # each user's cluster
     cluster, sizes = np.unique(of, return_counts=True)
     disc = _discs(sizes)
     # the learner is beside the disc of a single cluster, or in the middle of several
     learner = (0.84 * WIDTH if sizes.size == 1 else WIDTH / 2, HEIGHT / 2)
     where, edges = np.empty((users.size, 2)), list[Integers]()
-    closest = math.inf  # the least distance between neighbouring users, about
+    closest = math.inf  # about the smallest distance between neighbouring users
     for number, (x, y, radius) in zip(cluster.tolist(), disc.tolist(), strict=True):
         members = np.flatnonzero(of == number)
         inner = _edges(network.overlay, users[members])
@@ -60,7 +64,13 @@ def places_of(network: ObservedNetwork, users: Integers) -> FilmLayout:
 
 
 def _discs(sizes: Integers) -> Floats:
-    """The centres and radii (c, 3) of the discs of clusters with these sizes (c,); areas are proportional to sizes."""
+    """For each of c clusters, the centre (x, y) and the radius of its disc in the picture: (c, 3), in the units of the
+    picture, which is 1000 wide and 640 high. A single disc is left of the middle, two are side by side, and more stand
+    around the learner in the middle. Areas are proportional to sizes.
+
+    Args:
+        sizes: (c,) number of users of each cluster.
+    """
     if sizes.size == 1:
         return np.array([[0.4 * WIDTH, HEIGHT / 2, HEIGHT / 2 - 8.0]])
     share = np.sqrt(sizes / sizes.max())
@@ -71,7 +81,7 @@ def _discs(sizes: Integers) -> Floats:
     turn = (np.cumsum(room) - 0.5 * room) / room.sum()
     angles = np.asarray(math.pi + 2.0 * math.pi * (turn - turn[0]))
     low, high = 4.0, 0.5 * HEIGHT - LEARNER_RADIUS - 2 * BETWEEN
-    for _ in range(40):  # bisection for the largest radius at which discs keep clear of each other and of the learner
+    for _ in range(40):  # bisection for the largest radius with which no disc is too near to another or to the learner
         radius = 0.5 * (low + high)
         if _clear(_ellipse(angles, share * radius)):
             low = radius
@@ -81,7 +91,12 @@ def _discs(sizes: Integers) -> Floats:
 
 
 def _ellipse(angles: Floats, radii: Floats) -> Floats:
-    """Discs that touch the stage's border from inside, in directions (c,) from its middle: centres and radii (c, 3)."""
+    """Discs inside the picture (1000 by 640), near its border: centres (x, y) and radii, (c, 3). Disc i stands in the
+    direction angles[i] as seen from the middle of the picture.
+
+    Args:
+        angles: (c,) directions, in radians. radii: (c,) radii of the discs, in the units of the picture.
+    """
     across, down = WIDTH / 2 - radii - 4.0, HEIGHT / 2 - radii - 4.0
     return np.column_stack([WIDTH / 2 + across * np.cos(angles), HEIGHT / 2 + down * np.sin(angles), radii])
 
@@ -95,12 +110,12 @@ def _clear(disc: Floats) -> bool:
 
 
 def _edges(overlay: Overlay | None, users: Integers) -> Integers:
-    """The pairs of neighbours among some users, (e, 2), as indices into `users`; each pair once. No pair without a
+    """The pairs of neighbours among some users, (e, 2), as indices into `users`; each pair once. Empty if there is no
     graph.
 
     Args:
-        overlay: the graph of who may ask whom; None: every user may ask everybody in her cluster. users: (u,)
-        numbers of users.
+        overlay: the graph of who may ask whom; None: every user may ask everybody in her cluster. users: (u,) numbers
+        of users.
     """
     if overlay is None:
         return np.empty((0, 2), dtype=np.int64)
@@ -115,10 +130,14 @@ def _edges(overlay: Overlay | None, users: Integers) -> Integers:
 
 
 def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats:
-    """Points (u, 2) of a cluster's users in the unit disc.
+    """Points (u, 2) in the unit disc for the users of one cluster.
 
-    They are the overlay's own positions if it has any. Otherwise a drawing of the graph decides, or, without edges, the
-    users lie like a sunflower's seeds. edges: pairs of neighbours, as positions in `users` (e, 2).
+    If the network's graph gives users positions (in the unit square), the points follow from these. Otherwise they are
+    a drawing of the graph or, if there are no edges or fewer than three users, lie like a sunflower's seeds.
+
+    Args:
+        overlay: the graph of who may ask whom, or None. users: (u,) numbers of the cluster's users. edges: (e, 2) pairs
+        of neighbours, as indices into `users`.
     """
     if overlay is not None and overlay.position is not None:
         return _apart((overlay.position[users] - 0.5) * math.sqrt(2.0))
@@ -142,7 +161,9 @@ def _inside(overlay: Overlay | None, users: Integers, edges: Integers) -> Floats
 
 
 def _apart(points: Floats, rounds: int = 60) -> Floats:
-    """The points (u, 2) of users in the unit disc, moved apart in some rounds so that no user hides another."""
+    """The points (u, 2) of users in the unit disc, moved so that no user hides another: in each of some rounds, points
+    closer than 1.25/√u push each other apart a little.
+    """
     least, points = 1.25 / math.sqrt(len(points)), np.array(points, dtype=np.float64)
     for _ in range(rounds):
         gap = points[:, None] - points[None]

@@ -12,22 +12,22 @@ from p2p_sim.film.layout import LEARNER_RADIUS, Floats, Integers
 from p2p_sim.film.story import DID_IN_PROTOCOL, Story, peers_of
 
 TICKS = 1_000_000
-"""The number of ticks, in which the page counts time, from the beginning of a run to its end."""
+"""The length of a run in ticks, the unit in which the page counts time."""
 NOBODY = "No user is chosen. Click one in the picture, or choose her in the list."
 
 
 def held_labels(film: Film) -> Integers:
-    """Noisy labels (2, u) of the users in the picture; -1: none.
+    """Noisy labels (2, u) of the u users in the picture; -1: none.
 
-    Row 0 has the label of the first reply that came to a user in time, row 1 the label that the learner accepted from
-    her.
+    Row 0 has the label of the first reply that came to a user in time. Row 1 has the label that the learner accepted
+    from her.
     """
     network, users, m = film.network, film.users, film.network.messages
     if network.protocol is None:
         peer = peers_of(network)[users]
         held = np.where(peer < 0, -1, network.labels.noisy[peer])
         return np.stack([held, held])
-    # users may reply and submit any label, so labels are read from the messages that came; the first is written last
+    # users may reply and submit any label, so labels are read from messages that came; the first one is written last
     replies = m.select((m.kind == REPLY) & ~m.late)
     accepted = m.select((m.kind == SUBMISSION) & (m.time_s == network.submitted_s[m.sender]))
     labels = np.full((2, network.num_users), -1)
@@ -38,11 +38,11 @@ def held_labels(film: Film) -> Integers:
 def script_data(film: Film, story: Story) -> dict[str, Any]:
     """The data that the page's script needs to play a film, by name and ready for JSON: columns of users, of messages,
     of expired requests and of users' periods offline; the counts of the run over time; and texts such as δ and ε₀.
-    Times are whole numbers of ticks, millionths of the run's length; -1 stands for never. Users are given by their
-    index among those in the picture.
+    Times are whole numbers of ticks, which are millionths of the run's length; -1 stands for never. Users are given by
+    their index among those in the picture.
 
     Args:
-        film: users, messages and counts. story: the opening, in steps, which follows one user's label.
+        film: users, messages and counts. story: the film's opening, in steps, which follow one user's label.
     """
     network, users = film.network, film.users
     position_of = {user: position for position, user in enumerate(users.tolist())}
@@ -50,7 +50,7 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
         "at": _ticks(np.array(film.timeline["at_s"]), film), **{name: film.timeline[name] for name in film.run},
     }  # fmt: skip
     expired = network.trace.expired
-    # the script knows users by their position among those who are shown
+    # the script identifies users by their position among those who are shown
     mine = [row for row, user in enumerate(expired.user.tolist()) if user in position_of]
     return {
         "tick_s": film.end_s / TICKS,
@@ -81,8 +81,8 @@ def script_data(film: Film, story: Story) -> dict[str, Any]:
 def _user_data(film: Film) -> dict[str, list[Any]]:
     """Columns with an entry for each user in the picture: her number (id) and cluster; her certified ε; whether she is
     in the coalition (member); her noisy label, the label that she got and the one that the learner took from her
-    (noisy, got, gave; -1: none); who saw her noisy label; and the ticks (millionths of the run; -1: never) at which she
-    first asked, failed to get a label, got one, and had her submission taken.
+    (noisy, got, gave; -1: none); and who saw her noisy label. Four more give the ticks (millionths of the run; -1:
+    never) at which she first asked, failed to get a label, got one, and had her submission taken.
     """
     network, users, fates = film.network, film.users, film.fates
     received, submitted = held_labels(film).tolist()
@@ -103,10 +103,14 @@ def _user_data(film: Film) -> dict[str, list[Any]]:
 
 
 def _message_data(film: Film) -> dict[str, list[int]]:
-    """Columns of the messages in the film, one entry a message.
+    """Columns of the messages in the film, with one entry for each message in the order in which they were sent.
 
-    `sent` has the ticks since the message before, `end` the ticks since `sent`. A column `attempt`, `forwarded` or
-    `copy` that is 0 in all messages is an empty list.
+    kind: 1 request, 2 reply, 3 submission. from, to: position among the users in the picture, -1 the learner, -2
+    another user, -3 another user who is in the coalition. sent: ticks (millionths of the run) since the message before
+    was sent. end: ticks from there until it came to its receiver; -1: lost. how: 0 lost, 1 its receiver was offline, 2
+    delivered, 3 delivered and dropped. label: the noisy label that it carries; -1: none or unknown. attempt: number of
+    the request among those for the same question, from 0; -1: sent unasked. forwarded: 1 if a user passed the request
+    on. copy: 1 if the network made this copy. Each of the last three is an empty list if it is 0 in all messages.
     """
     m = film.messages
     sent, end = (np.array(_ticks(times, film), dtype=np.int64) for times in (m.sent_s, m.arrives_s))
@@ -129,8 +133,8 @@ def _message_data(film: Film) -> dict[str, list[int]]:
 def _who_saw(film: Film) -> dict[str, list[Any]]:
     """Who could see the noisy label of each user in the picture, as numbers of users of the whole run.
 
-    submits: whose label she submitted; -1: none. carried: users in whose submissions her label came to the learner.
-    dropped: those of `carried` whose submissions came too late. received: users who got her label from her.
+    submits: the user whose label she submitted; -1: none. carried: users whose submissions brought her label to the
+    learner. dropped: those of `carried` whose submissions came too late. received: users who got her label from her.
     held: 1 if a member of the coalition is among `received`.
     """
     network, users = film.network, film.users.tolist()
@@ -148,9 +152,10 @@ def _who_saw(film: Film) -> dict[str, list[Any]]:
 
 
 def _offline(film: Film) -> dict[str, list[int]]:
-    """The periods of the run in which users in the picture are offline, user by user.
+    """The periods of the run in which users in the picture are offline, user by user, in three columns.
 
-    user: position among the users in the picture. from, to: ticks at which the period begins and ends.
+    user: position among the users in the picture. from, to: ticks (millionths of the run) at which the period begins
+    and ends.
     """
     spans = film.network.trace.online
     periods: dict[str, list[int]] = {"user": [], "from": [], "to": []}
@@ -174,7 +179,7 @@ def _ticks(times: Floats, film: Film) -> list[int]:
 
 
 def _digits(film: Film) -> int:
-    """The number of decimal places that a thousandth of the run's length needs in seconds."""
+    """The number of decimal places with which a time in seconds shows a thousandth of the run's length."""
     return max(0, 3 - math.floor(math.log10(film.end_s)))
 
 

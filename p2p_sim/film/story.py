@@ -1,15 +1,17 @@
 """The opening of a film: the way of one user's label, step by step, and what the learner learns of the label.
 
-The learner holds both labels of the user, the target, equally likely and knows the true labels of the other n-1 users
-of her cluster, `ones` of which are 1. It sees t submissions of the cluster, k of which are 1. Which users submit does
-not depend on labels, and each submission is the noisy label of a uniform member of the cluster. So given X noisy ones
-among the others and the target's noisy bit z, k ~ Bin(t, (X + z)/n). Let L_z be the mean of the probability of k over
-X = ones - Bin(ones, α) + Bin(n-1-ones, α). Then
+The user is the target. The learner considers both labels equally likely for her and knows the true labels of the other
+n-1 users of her cluster; `ones` of these labels are 1. It sees t submissions of the cluster; k of them are 1. Which
+users submit does not depend on labels, and each submission is the noisy label of a uniformly random member of the
+cluster. Let X be the number of the others' noisy labels that are 1, and z the target's noisy label. Given X and z,
+k ~ Bin(t, (X + z)/n). Let L_z be the mean of the probability of k over X = ones - Bin(ones, α) + Bin(n-1-ones, α).
+Then, for the target's true label y and the learner's view (what it sees),
 
     Pr[view | label y] ∝ (1-α) L_y + α L_{1-y},   Pr[y = 1 | view] = ((1-α) L_1 + α L_0) / (L_0 + L_1).
 
-The mean of |Pr[y = 1 | view] - 1/2| over views is half the total variation distance of the two laws, δ(0)/2: the
-learner's advantage for these labels of the others. The accountant's advantage is the largest over all labels.
+The mean of |Pr[y = 1 | view] - 1/2| over views is half the total variation distance of the two laws of the view,
+δ(0)/2. It is the learner's advantage for these labels of the others. The accountant's advantage is the largest over all
+labels.
 """
 
 import math
@@ -28,18 +30,20 @@ from p2p_sim.privacy.exchange import DeltaEvaluator, LabelExchange, likelihoods
 from p2p_sim.replicate import ObservedNetwork
 
 LARGEST = 2_000
-"""The most users of a cluster for which the posterior is computed; at this size it takes a second."""
+"""Largest number of users of a cluster for which the posterior is computed; at this size it takes a second."""
 _LOG_TAIL = -36.0
-"""The logarithm of the probability that sums over views may omit; this probability is added to upper bounds."""
+"""The logarithm of the probability that sums over the learner's views may omit; this probability is added to upper
+bounds."""
 
 
 @dataclass(frozen=True)
 class Posterior:
     """What the learner learned of one user's label.
 
-    users: of her cluster. submissions, ones: how many labels the cluster submitted, and how many of these are 1.
-    posterior: the probability that her label is 1. advantage: the mean distance of the posterior from 1/2 over all that
-    the learner might have seen, rounded up. printed: the largest advantage over all labels of the others, rounded up.
+    users: number of users in her cluster. submissions, ones: how many labels the cluster submitted, and how many of
+    these are 1. posterior: the probability that her label is 1. advantage: the mean distance of the posterior from 1/2
+    over all that the learner might have seen, rounded up. printed: the largest advantage over all labels of the others,
+    rounded up.
     """
 
     users: int
@@ -51,7 +55,13 @@ class Posterior:
 
 
 def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
-    """What the learner learned of a user in a run; None if the law of the learner's view is not known exactly."""
+    """What the learner learned of a user's label in a run: the number of users and submissions of her cluster, the
+    probability that her label is 1 given what the cluster submitted, and the learner's mean advantage. None unless the
+    law of the learner's view is known exactly and the cluster has 2 to 2,000 users.
+
+    Args:
+        network: what happened in the run. user: her number.
+    """
     labels, cluster = network.labels, network.cluster(user)
     first, last = network.cluster_offsets[cluster : cluster + 2].tolist()
     n = last - first
@@ -72,10 +82,12 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
 
 
 def posterior_of(model: LabelExchange, ones: int, submissions: int, submitted_ones: int) -> float:
-    """The probability that a user's label is 1, given what her cluster submitted, if both labels are equally likely.
+    """The probability that a user's label is 1, given what her cluster submitted, if both labels are equally likely
+    before.
 
-    ones: how many other users have the true label 1. submissions: how many labels were submitted. submitted_ones: how
-    many of these are 1.
+    Args:
+        model: the exchange in her cluster, with its size, α and θ. ones: how many other users have the true label 1.
+        submissions: how many labels were submitted. submitted_ones: how many of these are 1.
     """
     [(given_zero, given_one)] = likelihoods([model.setting.world(ones)], [submissions])
     a, b = float(given_zero[submitted_ones, 0]), float(given_one[submitted_ones, 0])
@@ -86,7 +98,8 @@ USER, PEER = "Ada", "Ben"
 """The names of the user whom the opening follows, and of the user whose label she gets."""
 SHAPES = ("square", "triangle", "diamond", "star", "plus", "hexagon")
 LABELS = 24
-"""The number of labels with symbols of their own, by shape and colour; label 24 has the symbol of label 0 again."""
+"""The number of labels that have symbols of their own, by shape and colour; label 24 has the symbol of label 0 again.
+"""
 DID = {
     0: "has not begun",
     1: "waits for a reply",
@@ -94,7 +107,7 @@ DID = {
     3: "the learner has her submission",
     4: "got no label: it failed",
 }
-"""What a user did so far, by the number of her marker."""
+"""What a user did so far, in words, by the number of her state."""
 DID_IN_PROTOCOL = {
     0: "has not asked",
     1: "asked, and waits for a label",
@@ -102,15 +115,15 @@ DID_IN_PROTOCOL = {
     3: "the learner has a label from her",
     4: "asked, and got no label",
 }
-"""What a user did so far, by the number of her marker, in a scenario's own protocol, in which users ask, answer and
-submit any number of times."""
+"""The same for a scenario's own protocol, in which users ask, answer and submit any number of times."""
 
 
 @dataclass(frozen=True)
 class StoryStep:
-    """A step of the opening: the name of the scene on the stage, its length in milliseconds, and its caption.
+    """A step of the opening: the name of the scene in the picture, its length in milliseconds, and its caption.
 
-    Text of the caption in an element of class `then` is hidden until the stage shows the event that it describes.
+    A part of the caption in an HTML element of class `then` is hidden until the picture shows the event that it
+    describes.
     """
 
     scene: str
@@ -120,9 +133,10 @@ class StoryStep:
 
 @dataclass(frozen=True)
 class Story:
-    """The opening of a film: its steps in order, and the paragraphs `learned` after them.
+    """The opening of a film.
 
-    stage: the facts from which the page's script draws the steps.
+    steps: its steps in order. stage: the facts from which the page's script draws the steps. learned: paragraphs after
+    the steps, on what the learner learned.
     """
 
     steps: tuple[StoryStep, ...]
@@ -131,7 +145,9 @@ class Story:
 
 
 def mark_of(label: int) -> Markup:
-    """HTML for a label in a text: its symbol and the symbol's name; words for a message with more than a class (-1)."""
+    """HTML for a label in a text: its symbol and the symbol's name; words for a message that carries more than a class
+    (-1).
+    """
     if label < 0:
         return Markup("<b>a noisy message</b>")
     icon = '<svg class="c-l{0}" viewBox="-11 -11 22 22" aria-hidden="true"><use href="#l{0}"/></svg>'
@@ -151,10 +167,11 @@ def peers_of(network: ObservedNetwork) -> Integers:
 
 
 def protagonist(film: Film) -> int:
-    """The user whose label the opening follows, one of those in the picture.
+    """The number of the user whose label the opening follows; she is one of those in the picture.
 
-    She is chosen by criteria, the most important first: she is honest, the learner took her submission, it has another
-    user's label, and so on.
+    She is chosen by these criteria, the most important first: she is honest and not in the coalition; the learner took
+    her submission; she holds another user's label; she asked exactly once; noise flipped her label; the learner took
+    another user's submission with her label; and the label that she got differs from her true label.
     """
     network, everybody = film.network, np.arange(film.network.num_users)
     labels, peer, sent, m = network.labels, peers_of(network), network.trace.sent, network.messages
@@ -176,11 +193,13 @@ def protagonist(film: Film) -> int:
 
 
 def story_of(film: Film) -> Story:
-    """The opening of a film, which follows the label of one user, its protagonist."""
+    """The opening of a film, which follows the label of one user: its steps with captions, the facts from which the
+    page draws them, and paragraphs on what the learner learned of her label.
+    """
     network, user = film.network, protagonist(film)
     labels, peer = network.labels, int(peers_of(network)[user])
     accepted = np.isfinite(network.submitted_s)
-    # users other than the two of the story in whose accepted submissions her noisy label came to the learner
+    # users, other than the two of the story, whose accepted submissions brought her noisy label to the learner
     carriers = np.flatnonzero(accepted & (network.source == user))
     carriers = carriers[(carriers != user) & (carriers != peer)]
     steps = _noise(network, user)
@@ -217,12 +236,19 @@ def story_of(film: Film) -> Story:
 
 
 def _drawn(label: int) -> int:
-    """The number of a label's symbol; -1 for a message that carries more than a class."""
+    """The number of the symbol that shows a label, from 0 to 23; labels that differ by 24 share one. -1 for a message
+    that carries more than a class.
+    """
     return label % LABELS if label >= 0 else -1
 
 
 def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
-    """The steps of the opening about a user's true label and the coin that flips it with probability α."""
+    """Two steps of the opening, each with a scene, a length and a caption: a user's true label, and the coin that flips
+    it with probability α.
+
+    Args:
+        network: what happened in the run. user: her number.
+    """
     true, noisy, alpha = int(network.labels.true[user]), int(network.labels.noisy[user]), network.labels.flip_prob
     begin = Markup(
         "<b>{}</b> (user {}) has a secret label, such as a diagnosis: {}. It never leaves her computer."
@@ -237,9 +263,11 @@ def _noise(network: ObservedNetwork, user: int) -> list[StoryStep]:
 
 
 def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
-    """The steps of the opening about a user's request, the reply, the coin that lets her submit, and her submission.
+    """The steps of the opening about a user's request, the reply, the coin that decides whether she submits, and her
+    submission.
 
-    peer: the user whose noisy label she holds; -1: nobody.
+    Args:
+        film: of the run. user: her number. peer: the user whose noisy label she holds; -1: nobody.
     """
     network, fallback = film.network, bool(film.network.own[user])
     whom = "user of her cluster" if network.overlay is None else "neighbour"
@@ -260,7 +288,7 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
         owner = f"{PEER}’s label"
         reply = Markup("{} has tossed such a coin too. He sends <b>his noisy label</b>, {}.").format(PEER, mark)
         steps.append(StoryStep("reply", 3400, reply))
-    # the coin θ decides whether she submits, and the network whether it comes in time
+    # the coin θ decides whether she submits, and the network whether the submission comes in time
     passes = bool(network.source[user] >= 0)
     coin = Markup(
         'Coin <b>θ</b>: with probability {:.3g} she passes {} on to the learner. <span class="then">{}.</span>'
@@ -277,10 +305,10 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
 
 
 def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
-    """The text at the end of a film's opening if it can be computed exactly how probable the learner finds the user's
-    true label after the run: the caption of the last scene, and three paragraphs below the opening. They say that both
-    labels were equally probable before, how probable hers is now, how far the learner gets on average, and that it
-    knows all other users' true labels.
+    """The text at the end of a film's opening if the learner's final belief in the user's true label can be computed
+    exactly: the caption of the last scene, and three paragraphs below the opening. They say that both labels were
+    equally probable before, how probable hers is now, how far the learner gets on average, and that it knows all other
+    users' true labels.
 
     Args:
         learned: what the learner learned of the user's label. true: her true label, 0 or 1.
@@ -306,15 +334,15 @@ def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
 
 
 def _bounded(network: ObservedNetwork) -> tuple[Markup, ...]:
-    """The text at the end of a film's opening if it cannot be computed exactly what the learner learned of the user's
-    label: the caption of the last scene, and one paragraph below the opening. They say by what factor e^ε the odds of
-    her label can change at most, from the privacy statement of the run; or that no finite ε is known.
+    """The text at the end of a film's opening if what the learner learned of the user's label cannot be computed
+    exactly: the caption of the last scene, and one paragraph below the opening. They use the run's privacy statement
+    and say by what factor e^ε the odds of her label can change at most, or that no finite ε is known.
     """
     statement = network.statement
     if math.isinf(statement.epsilon_upper):
         text = Markup("What did the learner learn of {}? No finite ε is known: maybe her label.").format(USER)
         return text, text
-    # e^ε, unless it overflows a double (near 709)
+    # e^ε, unless it overflows a double (ε near 709)
     value = f" = {bound_text(math.exp(statement.epsilon_upper), up=True)}" if statement.epsilon_upper < 700.0 else ""
     odds = Markup("up to a probability δ = {:g}, her odds change by at most e<sup>ε</sup>{}.").format(
         statement.delta, value

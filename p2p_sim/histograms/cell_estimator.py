@@ -11,7 +11,7 @@ from p2p_sim.histograms.partitions import Floats, Ints
 
 
 class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Base of classifiers of the labels 0 and 1 that give one answer in each cell of a partition of the space."""
+    """Base of classifiers for the labels 0 and 1 that give one answer in each cell of a partition of the space."""
 
     n_features_in_: int
 
@@ -28,11 +28,16 @@ class CellClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self._fit(points, check_labels(y, len(points)))
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
-        """Learn from checked points (n, d) and labels (n,)."""
+        """Learn what each cell answers from n examples whose shapes and values have been checked, and return this
+        object. Each subclass implements it and stores what it learned.
+
+        Args:
+            points: (n, d) finite features. labels: (n,) 0 or 1.
+        """
         raise NotImplementedError
 
     def _share(self, points: Floats) -> Floats:
-        """Estimated probability p(1|x) in [0, 1] at each of the points (n, d): (n,)."""
+        """Estimated probability of label 1, in [0, 1], at each of the points (n, d): (n,)."""
         raise NotImplementedError
 
     def predict_proba(self, X: ArrayLike) -> Floats:
@@ -49,7 +54,7 @@ def check_points(X: ArrayLike, dimensions: int | None = None) -> Floats:
     """The points X as an array of finite doubles (n, d).
 
     Args:
-        dimensions: the d that X must have; None: any d, but X must have at least one row.
+        dimensions: the d that X must have; None: any d is allowed, but X must have at least one row.
 
     Raises:
         InputError: the shape is wrong, or a value is NaN or infinite.
@@ -68,7 +73,7 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
     """The labels y (n,) as bytes.
 
     Args:
-        rows: n, how many there must be.
+        y: 0 or 1 for each row. rows: n, the number of labels that there must be.
 
     Raises:
         InputError: the shape is wrong, or a label is neither 0 nor 1.
@@ -83,11 +88,11 @@ def check_labels(y: ArrayLike, rows: int) -> NDArray[np.uint8]:
 
 def check_parameters(estimator: Any) -> None:
     """Check the parameters of a histogram estimator: ε (epsilon) and the cubes' side length (side) must be above 0 and
-    finite, δ (delta) in (0, 1), and the seed of the noise (random_state) a whole number of at least 0. Parameters that
-    the estimator lacks, or that are None, are not checked (a seed must not be None).
+    finite, δ (delta) in (0, 1), and the seed of the noise (random_state) a whole number of at least 0. A parameter that
+    the estimator lacks or that is None is not checked, but the seed must not be None.
 
     Raises:
-        InputError: a parameter, which it names, is out of range.
+        InputError: a parameter is out of range; the text names it.
     """
     parameters = estimator.get_params(deep=False)
     for name in ("epsilon", "side"):
@@ -108,7 +113,7 @@ def check_positive(name: str, value: float) -> None:
 
 
 def default_delta(delta: float | None, rows: int) -> float:
-    """The given δ, or n^-2 for n rows if δ is None.
+    """The given δ or, if it is None, n^-2 for n rows.
 
     Raises:
         InputError: δ is None and there is only one row.

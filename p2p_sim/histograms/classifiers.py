@@ -1,6 +1,8 @@
-"""Histogram classifiers: without privacy, by noisy votes (PCL, PCL2), and by two stability-based histograms (PCL2b).
+"""Histogram classifiers: without privacy, with noisy votes (PCL, PCL2), and with two stability-based histograms
+(PCL2b).
 
-The votes of a cell are the sum of y_i - 1/2 over the examples in the cell: positive if most of their labels are 1.
+The votes of a cell are the sum of y - 1/2 over the examples in the cell, where y is an example's label, 0 or 1. They
+are positive if most of these labels are 1.
 """
 
 import math
@@ -39,7 +41,7 @@ class HistogramClassifier(CellClassifier):
     """The histogram rule without privacy on [0, 1]^d: the majority of labels in each cube, and 0 in empty cubes.
 
     Args:
-        side: side of the cubes; by default n^(-1/(2d)) for n rows.
+        side: side of the cubes; None: n^(-1/(2d)) for n rows.
     """
 
     def __init__(self, side: float | None = None) -> None:
@@ -70,8 +72,8 @@ class HistogramClassifier(CellClassifier):
         1. It is above 0 if most labels are 1, and 0 for a cell without examples. Private subclasses add noise.
 
         Args:
-            cells: (n, k) k whole numbers that name each cell: the d coordinates of a cube, or the number of another
-            cell.
+            cells: (n, k); each row names a cell. For cubes it has the k = d whole-number coordinates of the cube in the
+            grid; for other cells it has the number of the cell alone (k = 1).
         """
         return self.table_.look_up(self.votes_, cells)
 
@@ -88,13 +90,13 @@ class PCL(HistogramClassifier):
 
     The votes of each cube, even of an empty one, get Laplace noise of scale 1/ε once; a query draws no noise. Points
     outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released. So `predict_proba`
-    divides votes by n r^d, the mean count of n rows under the uniform law: its answers order points by confidence, but
-    are not calibrated. Only the methods' answers are private: the fitted object holds exact votes and the noise's seed.
+    divides votes by n r^d, the mean count of n rows under the uniform law. Its answers order points by confidence, but
+    are not calibrated. Only the methods' answers are private: the fitted object contains the exact votes and the
+    noise's seed.
 
     Args:
-        epsilon: ε, above 0. side: public side r of the cubes; by default n^(-1/(2d)).
-        random_state: seed of the noise. Use a new seed for every release: two releases with the same noise, of
-            different data or at different ε, reveal votes.
+        epsilon: ε, above 0. side: public side r of the cubes; None: n^(-1/(2d)). random_state: seed of the noise. Use a
+        new seed for every release: two releases with the same noise, of different data or at different ε, reveal votes.
     """
 
     epsilon: float = 1.0
@@ -119,15 +121,20 @@ class PCL(HistogramClassifier):
         return self.partition_.number(self.n_features_in_)
 
     def privacy(self, adjacency: Adjacency = "example") -> PrivacyBound:
-        """The bound ε of the noisy votes of all cells, for one example, or for one label if features are public."""
+        """The statement that the noisy votes of all cells are private with this ε and δ = 0.
+
+        Args:
+            adjacency: what differs between neighbouring data sets. "example": one example (features and label) is
+            replaced. "label": one label changes, and features are public.
+        """
         return vote_epsilon(self.epsilon, adjacency)
 
 
 class LabelPrivateHistogram(PCL):
     """The histogram rule with label privacy at ε, for public features: PCL's noisy votes, divided by true counts.
 
-    A changed label moves the votes of one cell by 1, as in PCL, so that the same noise suffices. Which cells are empty
-    is public; they get no noise and answer 0.
+    If a label changes, the votes of one cell change by 1, as in PCL, so the same noise suffices. It is public which
+    cells are empty; they get no noise and answer 0.
     """
 
     def _votes(self, cells: Ints) -> Floats:
@@ -137,7 +144,10 @@ class LabelPrivateHistogram(PCL):
         return HistogramClassifier._share(self, points)
 
     def privacy(self, adjacency: Adjacency = "label") -> PrivacyBound:
-        """The bound ε of the noisy votes, for one label.
+        """The statement that the noisy votes are private with this ε and δ = 0 if one label changes.
+
+        Args:
+            adjacency: must be "label".
 
         Raises:
             InputError: `adjacency` is "example", although features are public here.
@@ -150,15 +160,15 @@ class LabelPrivateHistogram(PCL):
 class PCL2(PCL):
     """Private histogram rule on a bounded metric space (Algorithm 4): PCL on the Voronoi cells of a maximal r-packing.
 
-    A maximal r-packing is a set of points at least r apart to which none can be added. By default the space is [0, 1]^d
-    with the supremum norm and the packing is a grid, so that the cells are cubes. Otherwise the packing is chosen
+    A maximal r-packing is a set of points at least r apart to which no point can be added. By default the space is [0,
+    1]^d with the supremum norm and the packing is a grid, so that the cells are cubes. Otherwise the packing is chosen
     greedily from the public points `reference`: a packing from the sample would reveal who is in it.
 
     Args:
-        epsilon: ε, above 0. radius: r, public; by default n^(-1/(4d)). random_state: seed of the noise.
-        reference: (N, d) public points; None: the packing is a grid. metric: of the space; used only with `reference`.
-        dimension: doubling dimension of the space, which replaces d in the default r; by default d.
-        centred: whether the grid's first centre lies at r/2 along each axis rather than at 0; both grids are maximal.
+        epsilon: ε, above 0. radius: r, public; None: n^(-1/(4d)). random_state: seed of the noise. reference: (N, d)
+        public points; None: the packing is a grid. metric: of the space; used only with `reference`. dimension:
+        doubling dimension of the space, which replaces d in the default r; None: d. centred: whether the grid's first
+        centre lies at r/2 along each axis rather than at 0; both grids are maximal.
     """
 
     def __init__(
@@ -185,15 +195,15 @@ class PCL2(PCL):
 
 
 def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Partition:
-    """The partition of the space of features into cells, each of which holds the points nearest to one centre (Voronoi
+    """The partition of the space of features into cells: each cell holds the points nearest to one centre (Voronoi
     cells). The centres are a maximal r-packing: they are at least r apart, and none can be added. They form a grid, so
     that the cells are cubes of side r, or are chosen from a public set of points.
 
     Args:
         rule: the estimator, with parameters radius (r; None: n^(-1/(4 dimension))), dimension (None: d), reference
-        (public points; None: a grid), metric (for `reference`), and centred (whether the grid begins at r/2 instead
-        of 0). points: (n, d), the private sample, of which only the shape is used. bounded: whether a grid covers
-        [0, 1]^d; else it covers R^d.
+        (public points; None: a grid), metric (for `reference`), and centred (whether the grid begins at r/2 instead of
+        0). points: (n, d), the private sample; only its shape is used. bounded: whether a grid covers [0, 1]^d; else it
+        covers R^d.
 
     Raises:
         InputError: r or the dimension is not above 0, or the reference set is the sample.
@@ -204,8 +214,8 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
     r = float(rows ** (-1.0 / (4.0 * dimension))) if rule.radius is None else rule.radius
     check_positive("radius", r)
     if rule.reference is None:
-        # Centres at 0, r, 2r, ... or at r/2, 3r/2, ..., up to 1: a packing lies within its space. Points beyond the
-        # last centre are nearest to it.
+        # The centres are 0, r, 2r, ... or r/2, 3r/2, ..., at most 1, as a packing lies within its space. Points beyond
+        # the last centre belong to its cell.
         count = max(1, math.floor(1.0 / r + 0.5 + 0.5 * (not rule.centred) + 1e-9)) if bounded else None
         cubes = Cubes(r, 0.0 if rule.centred else -r / 2.0, bounded, count)
         if bounded:
@@ -221,7 +231,7 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
 class CellCounts:
     """Counts of examples by cell, exact or noisy; the count of a cell that is not in the table is 0.
 
-    table: the table of m cells. counts: (m,).
+    table: the table of m cells. counts: (m,) one count for each cell of the table.
     """
 
     table: CellTable
@@ -229,14 +239,14 @@ class CellCounts:
 
     @classmethod
     def noisy(cls, cells: Ints, epsilon: float, delta: float, seed: int, purpose: str = "counts") -> "CellCounts":
-        """The stability-based histogram (Algorithm 1): noisy counts of examples in cells, of which only those that
-        reach the threshold (2/ε) ln(2/δ) + 1 are kept, with their cells. Only cells with examples get noise. It is
-        Laplace noise of scale 2/ε, since two counts change by 1 if one example is replaced.
+        """The stability-based histogram (Algorithm 1): noisy counts of examples in cells. Only counts that reach the
+        threshold (2/ε) ln(2/δ) + 1 are kept, with their cells. Only cells with examples get noise. It is Laplace noise
+        of scale 2/ε, since two counts change by 1 if one example is replaced.
 
         Args:
-            cells: (n, k) the cell of each of n examples, as k >= 1 whole numbers. epsilon: ε, above 0. delta: δ in
-            (0, 1). seed: of the noise. purpose: a name; histograms of the same seed and different names have
-            independent noise.
+            cells: (n, k) the cell of each of n examples, as k >= 1 whole numbers. epsilon: ε, above 0. delta: δ in (0,
+            1). seed: of the noise. purpose: a name; histograms with the same seed and different names have independent
+            noise.
 
         Raises:
             ValueError: ε or δ is out of range.
@@ -255,16 +265,16 @@ class CellCounts:
 class PCL2b(CellClassifier):
     """Private histogram rule on an unbounded metric space (Algorithm 5): (2ε, 2δ)-private, consistent for every law.
 
-    It holds two stability-based histograms: of all examples, and of the examples with label 1. A point gets class 1 if
-    the second histogram counts more than half of the first in the point's cell. Cells below the threshold answer 0.
+    It uses two stability-based histograms: of all examples, and of the examples with label 1. A point gets class 1 if,
+    in its cell, the second histogram's count is more than half of the first's. Cells whose noisy count of all examples
+    is below the threshold answer 0.
 
     Args:
-        epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each histogram, by default n^-2.
-        radius: r of the packing whose Voronoi cells are used, public; by default n^(-1/(4d)).
-        random_state: seed of the noise. reference: (N, d) public points, from which the packing is chosen; None: the
-            cells are cubes in R^d. metric: of the space; used only with `reference`.
-        dimension: doubling dimension of the space, which replaces d in the default r; by default d.
-        centred: whether a centre of the cubes lies at r/2 along each axis rather than at 0.
+        epsilon: ε of each histogram, above 0: the classifier costs 2ε. delta: δ of each histogram; None: n^-2. radius:
+        r of the packing whose Voronoi cells are used, public; None: n^(-1/(4d)). random_state: seed of the noise.
+        reference: (N, d) public points, from which the packing is chosen; None: the cells are cubes in R^d. metric: of
+        the space; used only with `reference`. dimension: doubling dimension of the space, which replaces d in the
+        default r; None: d. centred: whether a centre of the cubes lies at r/2 along each axis rather than at 0.
     """
 
     epsilon: float = 1.0
@@ -296,5 +306,5 @@ class PCL2b(CellClassifier):
         return len(self.all_.counts)
 
     def privacy(self) -> PrivacyBound:
-        """The bound 2ε at 2δ of both histograms together, for one example."""
+        """The statement that both histograms together are private with 2ε at 2δ if one example is replaced."""
         return counts_epsilon(self.epsilon, self.delta_, histograms=2, num_rows=self.num_rows_)

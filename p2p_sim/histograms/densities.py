@@ -20,11 +20,11 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
     """The histogram density estimate without privacy, on cubes of side n^(-1/(2d)) in R^d.
 
     Args:
-        side: side of the cubes; by default n^(-1/(2d)) for n rows.
+        side: side of the cubes; None: n^(-1/(2d)) for n rows.
 
     Attributes:
         coordinates_: (m, d), the cubes of positive density. masses_: (m,), the mass of each. heights_: (m,), the
-            density in each.
+        density in each.
     """
 
     normalise: bool = False  # exact counts add up to n already
@@ -48,7 +48,12 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
-        """The counts by cell that make the density, given the cell of each example (n, d): here the exact counts."""
+        """The number of examples in each cell, from which the density is computed: here the exact counts. Private
+        subclasses return noisy counts.
+
+        Args:
+            cells: (n, d) the whole-number coordinates of the cube that holds each of n examples.
+        """
         table = CellTable.of(cells)
         return CellCounts(table, np.bincount(table.find(cells)).astype(np.float64))
 
@@ -80,12 +85,13 @@ class HistogramDensity(DensityMixin, BaseEstimator):  # type: ignore[misc]
 @dataclass(eq=False, repr=False)
 class PCDE(HistogramDensity):
     """Private density estimate on R^d (Algorithm 3): (ε, δ)-private, and consistent in total variation for every law.
+    Only cubes whose noisy count reaches the threshold (2/ε) ln(2/δ) + 1 have a positive density.
 
     Args:
-        epsilon: ε, above 0. delta: δ in (0, 1), by default n^-2.
-        normalise: whether counts are divided by their noisy total (Remark 4.1) rather than by n. At moderate n many
-            cells fall below the threshold; the division by the total moves their mass to the cells above it.
-        side: public side of the cubes; by default n^(-1/(2d)). random_state: seed of the noise.
+        epsilon: ε, above 0. delta: δ in (0, 1); None: n^-2. normalise: whether counts are divided by their noisy total
+        (Remark 4.1) rather than by n. At moderate n many cells fall below the threshold; the division by the total
+        moves their mass to the cells above it. side: public side of the cubes; None: n^(-1/(2d)). random_state: seed of
+        the noise.
     """
 
     epsilon: float = 1.0
@@ -95,10 +101,14 @@ class PCDE(HistogramDensity):
     random_state: int = 0
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn from points X (n, d), and warn if no cell passes the threshold; `y` is ignored.
+        """Learn the density from points, and return this object. Warn if no cell has a noisy count that reaches the
+        threshold, so that the density is 0 everywhere.
+
+        Args:
+            X: (n, d). y: ignored.
 
         Raises:
-            InputError: shapes or parameters are out of range.
+            InputError: X is not a finite (n, d) array, or ε, δ, the side or the seed is out of range.
         """
         super().fit(X)
         if not len(self.masses_):
@@ -109,10 +119,15 @@ class PCDE(HistogramDensity):
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
-        """The noisy counts that reach the threshold, by cell, given the cell of each example (n, d)."""
+        """The noisy number of examples in each cell, of cells whose noisy number reaches the threshold (2/ε) ln(2/δ) +
+        1.
+
+        Args:
+            cells: (n, d) the whole-number coordinates of the cube that holds each of n examples.
+        """
         self.delta_, self.num_rows_ = default_delta(self.delta, len(cells)), len(cells)
         return CellCounts.noisy(cells, self.epsilon, self.delta_, self.random_state)
 
     def privacy(self) -> PrivacyBound:
-        """The bound ε at δ of the released density, for one example."""
+        """The statement that the released density is private with this ε and δ if one example is replaced."""
         return counts_epsilon(self.epsilon, self.delta_, num_rows=self.num_rows_)

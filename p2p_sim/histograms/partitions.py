@@ -1,7 +1,8 @@
-"""Partitions of a space into cells, which depend on n and on public data alone: cubes, and Voronoi cells of a packing.
+"""Partitions of a space into cells: cubes, and Voronoi cells of a packing. They depend on the number of rows n and on
+public data alone.
 
 A cell is given by a row of integers: the coordinates of a cube in a grid, or the number of a Voronoi cell. The cells
-that hold a point of the sample are kept in a sorted table. Noise belongs to a cell, not to a query.
+that contain a point of the sample are kept in a sorted table. Noise belongs to a cell, not to a query.
 """
 
 import math
@@ -31,11 +32,10 @@ class Cubes:
     supremum norm, for every d.
 
     Args:
-        side: side of each cube, above 0. offset: coordinate of the first cube's corner along each axis.
-        unit_cube: whether points outside [0, 1]^d are first moved to its boundary, with a warning. A cube that would
-            begin at 1 is then joined to the cube before it.
-        count: number of cubes along each axis of the unit cube, the last of which holds the rest of the axis; None: all
-            cubes that begin below 1.
+        side: side of each cube, above 0. offset: coordinate of the first cube's corner along each axis. unit_cube:
+        whether points outside [0, 1]^d are first moved to its boundary, with a warning. A cube that would begin at 1 is
+        then joined to the cube before it. count: number of cubes along each axis of the unit cube; the last cube holds
+        the rest of the axis. None: all cubes that begin below 1.
     """
 
     side: float
@@ -61,7 +61,12 @@ class Cubes:
         return int(self.per_axis**dimensions)
 
     def usual_count(self, rows: int, dimensions: int) -> float:
-        """Expected number n r^d of rows in a cube of side r if n = `rows` rows are uniform on the unit cube."""
+        """The mean number n r^d of rows in a cube of side r if n = `rows` rows are uniform on the unit cube. It is
+        public, so votes can be divided by it where the true counts of cubes are private.
+
+        Args:
+            rows: n. dimensions: d.
+        """
         return float(rows * self.side**dimensions)
 
     @property
@@ -76,11 +81,11 @@ class Cubes:
 
 @dataclass(frozen=True, eq=False)
 class Voronoi:
-    """A partition into Voronoi cells: a point belongs to the nearest of given centres.
+    """A partition into Voronoi cells: each point belongs to the nearest one of given centres.
 
     Args:
-        centres: (m, d), public. metric: a name that scikit-learn's trees know, or a function of two points, which must
-            be a metric and is slow.
+        centres: (m, d), public. metric: a name that scikit-learn's search trees know, or a function of two points,
+        which must be a metric and is slow.
     """
 
     centres: Floats
@@ -91,7 +96,7 @@ class Voronoi:
         return _search_tree(self.centres, self.metric)
 
     def cells(self, points: Floats) -> Ints:
-        """The number of the centre nearest to each of the points (n, d), as (n, 1)."""
+        """For each of the points (n, d), the number of the nearest centre, as (n, 1)."""
         return np.asarray(self._tree.query(points, k=1, return_distance=False), dtype=np.int64)
 
     def number(self, dimensions: int) -> int:
@@ -107,8 +112,8 @@ Partition = Cubes | Voronoi
 
 
 def greedy_packing(reference: Floats, radius: float, metric: Metric = "euclidean") -> Floats:
-    """A maximal r-packing (m, d) of a reference set (N, d): points of the set at least r = `radius` apart, to which no
-    other point of the set can be added.
+    """A maximal r-packing (m, d) of a reference set (N, d): points of the set that are at least r = `radius` apart, and
+    to which no other point of the set can be added.
 
     Points are chosen in the order of the rows. The reference set must be public: the chosen points reveal who is in it.
 
@@ -134,12 +139,16 @@ def _search_tree(points: Floats, metric: Metric) -> Any:
 
 
 def cube_side(rows: int, dimensions: int) -> float:
-    """The default side r = n^(-1/(2d)) of PCL's and PCDE's cubes for n rows in d dimensions."""
+    """The default side r = n^(-1/(2d)) of the cubes of a private histogram classifier (PCL) or density estimate (PCDE).
+
+    Args:
+        rows: n, the number of rows. dimensions: d, the number of features.
+    """
     return float(rows ** (-1.0 / (2 * dimensions)))
 
 
 def even_side(rows: int, dimensions: int) -> float:
-    """The least side of at least n^(-1/(2d)) that divides [0, 1] evenly: then all cubes of [0, 1]^d have full size.
+    """The smallest side of at least n^(-1/(2d)) that divides [0, 1] evenly: then all cubes of [0, 1]^d have full size.
 
     >>> even_side(1000, 1)
     0.03225806451612903
@@ -148,7 +157,13 @@ def even_side(rows: int, dimensions: int) -> float:
 
 
 def warn_if_sparse(rows: int, dimensions: int, per_axis: int) -> None:
-    """Warn if the unit cube, with `per_axis` cubes along each axis, has more cubes than there are rows."""
+    """Warn if a partition of the unit cube has more cubes than the sample has rows: most cubes are then empty, and an
+    empty cube answers by its noise alone.
+
+    Args:
+        rows: number of rows of the sample. dimensions: d, the number of features. per_axis: number of cubes along each
+        axis, so that there are per_axis^d cubes.
+    """
     cells = float(per_axis) ** dimensions
     if cells > rows:
         warnings.warn(
@@ -162,8 +177,9 @@ class Level(NamedTuple):
     """The index of one coordinate in a table of cells.
 
     values: (v,) distinct values of the coordinate, ascending. codes: (c,) codes of the distinct prefixes, ascending. A
-    prefix is a cell's coordinates up to this one. Its code is v times the index of the prefix one shorter, plus the
-    index of this coordinate's value. So codes are ordered like prefixes, exactly and in any dimension.
+    prefix is a cell's coordinates up to and including this one. Its code is v times the index of the prefix that is one
+    shorter, plus the index of this coordinate's value. So codes are ordered like prefixes, exactly and in any
+    dimension.
     """
 
     values: Ints
@@ -174,7 +190,7 @@ class Level(NamedTuple):
 class CellTable:
     """An index of the distinct cells of a sample, in lexicographic order.
 
-    coordinates: (m, k) of the m cells. levels: one for each of the k coordinates.
+    coordinates: (m, k) coordinates of the m cells. levels: the index of each of the k coordinates.
     """
 
     coordinates: Ints
@@ -193,7 +209,9 @@ class CellTable:
         return cls(coordinates, tuple(levels))
 
     def find(self, cells: Ints) -> Ints:
-        """The row (n,) in the table, which must not be empty, of each of the cells (n, k); -1 if the table lacks it."""
+        """For each of the cells (n, k), its row in the table; -1 if the table lacks it: (n,). The table must not be
+        empty.
+        """
         rows = np.zeros(len(cells), dtype=np.int64)
         present = np.ones(len(cells), dtype=np.bool_)
         for level, column in zip(self.levels, cells.T, strict=True):
@@ -212,7 +230,7 @@ class CellTable:
 
 
 def _position(ordered: Ints, numbers: Ints) -> Ints:
-    """The index (n,) of each number in an ascending vector; arbitrary for numbers that the vector lacks."""
+    """The index (n,) of each of the numbers in an ascending vector; arbitrary for a number that the vector lacks."""
     return np.minimum(np.searchsorted(ordered, numbers), len(ordered) - 1)
 
 
@@ -224,7 +242,8 @@ class CellNoise:
     Two cells that differ before the last coordinate share their noise with probability about 2**-64.
 
     Args:
-        seed, purpose: decide on the noise, which is independent for each purpose. scale: of the Laplace law, above 0.
+        seed, purpose: they determine the noise; different purposes have independent noise. scale: of the Laplace law,
+        above 0.
     """
 
     seed: int
@@ -232,16 +251,16 @@ class CellNoise:
     scale: float
 
     def at(self, cells: Ints) -> Floats:
-        """The noise (n,) of each of the cells (n, k), the same at every call."""
-        # a uniform number less 1/2, and never 1/2 from 0, where the noise is infinite
+        """The noise (n,) of each of the cells (n, k); it is the same at every call."""
+        # a uniform number minus 1/2; it never has the absolute value 1/2, where the noise is infinite
         centred = Streams(self.seed, 0).uniforms(f"histogram {self.purpose}").at(addresses(cells)) - (0.5 - 2.0**-54)
         return np.asarray(-self.scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
 
 
 def addresses(cells: Ints) -> NDArray[np.uint64]:
-    """A 64-bit number (n,) for each of n cells, by which its noise is drawn. The coordinates before the last are hashed
-    and the last one is added, so that cells that differ only in the last coordinate never have the same number; other
-    cells have with probability about 2^-64.
+    """A 64-bit number (n,) for each of n cells, from which its noise is drawn. Cells that differ only in the last
+    coordinate never have the same number, and other cells have with probability about 2^-64. For this the coordinates
+    before the last are hashed and the last one is added.
 
     Args:
         cells: (n, k) k whole numbers that name each cell.

@@ -1,4 +1,5 @@
-"""Private semi-supervised learning: unlabelled examples give a density, labelled ones choose from a finite net.
+"""Private semi-supervised learning: unlabelled examples give a density, and labelled ones choose a classifier from a
+finite net.
 
 A net is a finite list of classifiers that stands for a whole class of classifiers.
 """
@@ -23,7 +24,11 @@ class Net(Protocol):
     """A finite list of classifiers."""
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The number of examples that each classifier gets wrong, as a vector; points: (n, d); labels: (n,)."""
+        """The number of examples that each classifier of the list gets wrong, as a vector.
+
+        Args:
+            points: (n, d). labels: (n,) 0 or 1.
+        """
         ...
 
     def predict(self, chosen: int, points: Floats) -> NDArray[np.bool_]:
@@ -35,8 +40,8 @@ class Concepts(Protocol):
     """A class of classifiers, possibly infinite."""
 
     def net(self, points: Floats) -> Net:
-        """A finite list of classifiers of this class that contains, for every way in which the class can label the
-        points (m, d) with 0 and 1, a classifier that labels them so. Only the labelling of all points with 0 may be
+        """A finite list of classifiers of this class. For every way in which the class can label the points (m, d) with
+        0 and 1, the list contains a classifier that labels them so. Only the labelling of all points with 0 may be
         missing.
         """
         ...
@@ -47,13 +52,17 @@ class HalfSpaces:
     """Half-spaces {x: u·x >= t}: for d = 1 thresholds {x >= t}, for d = 2 half-planes of equally spaced directions u.
 
     Args:
-        directions: number of directions, at least 1, the first along the first axis; 1 for d = 1.
+        directions: number of directions, at least 1; the first one points along the first axis. It is 1 for d = 1.
     """
 
     directions: int = 1
 
     def net(self, points: Floats) -> "HalfSpaceNet":
-        """The net of half-spaces that separate the points (m, d) in every way that the directions allow.
+        """A finite list of half-spaces {x: u·x >= t}. For each direction u of this class, and for each way in which
+        some t splits the points, it contains one such half-space.
+
+        Args:
+            points: (m, d), d = 1 or 2.
 
         Raises:
             InputError: d is above 2, or does not fit the number of directions.
@@ -69,16 +78,22 @@ class HalfSpaces:
 
 @dataclass(frozen=True)
 class HalfSpaceNet:
-    """A finite net of half-spaces: classifier i has cut i // D and direction i % D.
+    """A finite net of half-spaces: classifier i has the threshold in row i // D of `cuts` and the direction i % D.
 
-    normals: (d, D) unit vectors; cuts: (C, D) ascending in each direction.
+    normals: (d, D) unit vectors, one for each of D directions. cuts: (C, D) for each direction C thresholds, ascending.
     """
 
     normals: Floats
     cuts: Floats
 
     def errors(self, points: Floats, labels: NDArray[np.uint8]) -> NDArray[np.int64]:
-        """The number of points (n, d) with labels (n,) that each of the C·D classifiers gets wrong, (C·D,)."""
+        """The number of points that each half-space of the net gets wrong, if it labels the points inside with 1 and
+        all others with 0: (C·D,) for C thresholds in each of D directions. Entry c·D + j has threshold c in direction
+        j.
+
+        Args:
+            points: (n, d). labels: (n,) 0 or 1.
+        """
         at, signed = points @ self.normals, 1 - 2 * labels.astype(np.int64)
         columns = [_wrong_from(at[:, j], signed, self.cuts[:, j]) for j in range(at.shape[1])]
         return np.stack(columns, axis=1).ravel() + int(labels.sum())
@@ -94,7 +109,8 @@ class Intervals:
     """Intervals {x: a <= x < b} on a line."""
 
     def net(self, points: Floats) -> "IntervalNet":
-        """The net of the m(m+1)/2 intervals between two different cuts around the points (m, 1), none of them empty.
+        """The m(m+1)/2 intervals between two different cuts, as a net. The cuts lie between neighbouring points (m, 1),
+        and at -inf and inf. No interval is empty.
 
         Raises:
             InputError: d is not 1.
@@ -107,7 +123,7 @@ class Intervals:
 
 @dataclass(frozen=True)
 class IntervalNet:
-    """A finite net of intervals.
+    """A finite net of intervals between cuts on a line.
 
     cuts: (C,) ascending. low, high: (C(C-1)/2,) indices of the two cuts between which each interval lies.
     """
@@ -133,17 +149,24 @@ class IntervalNet:
 
 
 def _cuts(at: Floats) -> Floats:
-    """The midpoints between neighbours in each column of `at` (m, D), with -inf and inf at the ends: (m + 1, D)."""
+    """In each column of `at`, the midpoints between neighbouring values, with -inf and inf at the ends: (m + 1, D).
+
+    Args:
+        at: (m, D); column j has the positions u·x of m points x along the j-th of D directions u.
+    """
     ordered = np.sort(at, axis=0)
     ends = np.full((1, at.shape[1]), np.inf)
     return np.concatenate([-ends, 0.5 * (ordered[1:] + ordered[:-1]), ends])
 
 
 def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[np.int64]:
-    """For each of the cuts (C,), the sum of `signed` (n,) over the examples whose value in `at` (n,) is no smaller.
+    """For each of the cuts (C,), the sum of `signed` over the examples whose value in `at` is at least the cut: (C,).
 
-    If `signed` is 1 for label 0 and -1 for label 1, the sum plus the number of labels 1 is the number of errors of the
+    If `signed` is 1 for label 0 and -1 for label 1, this sum plus the number of labels 1 is the number of errors of the
     classifier that gives label 1 to the examples from the cut on.
+
+    Args:
+        at: (n,) the value of each of n examples. signed: (n,) their signs. cuts: (C,).
     """
     order = np.argsort(at, kind="stable")
     running = np.concatenate([[0], np.cumsum(signed[order])])
@@ -154,16 +177,15 @@ def _wrong_from(at: Floats, signed: NDArray[np.int64], cuts: Floats) -> NDArray[
 class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Private learner of a class of finite VC dimension, from few labelled and many unlabelled examples (Theorem 4.11).
 
-    First step: PCDE of the unlabelled examples, at (ε, δ); points drawn from it reduce the class to a finite net.
-    Second step: the exponential mechanism chooses from the net, at ε, with probability proportional to
-    exp(-ε errors / 2) on the labelled examples. Each example is (ε, δ)-protected if nobody is in both samples, else
-    (2ε, δ)-protected.
+    First step: a private density estimate (PCDE) of the unlabelled examples, at (ε, δ); points drawn from it reduce the
+    class to a finite net. Second step: the exponential mechanism chooses from the net, at ε. The probability of a
+    classifier is proportional to exp(-ε errors / 2), with its errors on the labelled examples. Each example is (ε,
+    δ)-protected if nobody is in both samples, else (2ε, δ)-protected.
 
     Args:
-        concepts: the class. epsilon: ε of each step, above 0.
-        delta: δ of the density, by default n^-2 for n unlabelled examples.
-        net_points: number m of points drawn from the density, at least 1; a net of `Intervals` has about m²/2
-            classifiers. random_state: seed of all noise.
+        concepts: the class. epsilon: ε of each step, above 0. delta: δ of the density; None: n^-2 for n unlabelled
+        examples. net_points: number m of points drawn from the density, at least 1; a net of `Intervals` has about m²/2
+        classifiers. random_state: seed of all noise.
     """
 
     concepts: Concepts = HalfSpaces()
@@ -173,10 +195,14 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     random_state: int = 0
 
     def fit(self, X: ArrayLike, y: ArrayLike, unlabelled: ArrayLike) -> Self:
-        """Learn from labelled examples X (m, d), y (m,) and unlabelled points (n, d) of other people.
+        """Learn from labelled examples, and from unlabelled points of other people, and return this object. Equal
+        samples are refused: nobody may be in both, as the ε of both steps would add up for her.
+
+        Args:
+            X: (m, d) features and y: (m,) labels, 0 or 1, of the labelled examples. unlabelled: (n, d).
 
         Raises:
-            InputError: shapes, labels or parameters are out of range, or both samples are equal.
+            InputError: shapes, labels or parameters are out of range, or `unlabelled` equals X.
         """
         check_parameters(self)
         if self.net_points < 1:
@@ -187,7 +213,8 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.fit_disjoint(points, check_labels(y, len(points)), others)
 
     def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:
-        """Learn from two samples of which the caller knows that no person is in both, even if they hold equal rows.
+        """Learn from two samples and return this object. The caller must know that no person is in both samples; they
+        may still contain equal rows.
 
         `fit` refuses equal samples; this method does not, because a refusal would reveal something about the rows.
 
@@ -202,7 +229,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         drawn = np.zeros((0, points.shape[1]))  # no cell passed: a net without points gives every point one label
         if len(self.density_.masses_):
             drawn = self.density_.sample(self.net_points, streams.generator("histogram net"))
-        # a finite net that tells the drawn points apart, and a private choice from it by the labelled examples
+        # a finite net that tells the drawn points apart, and a private choice from it with the labelled examples
         self.net_ = self.concepts.net(drawn)
         errors = self.net_.errors(points, labels)
         law, rng = choice_law(errors, self.epsilon), streams.generator("histogram choice")
@@ -220,14 +247,17 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([1.0 - label, label])
 
     def privacy(self) -> PrivacyBound:
-        """The bound ε at δ of density and classifier together, for one example, if nobody is in both samples."""
+        """The statement that density and classifier together are private with this ε and δ if one example is replaced
+        and nobody is in both samples.
+        """
         return disjoint([self.density_.privacy(), choice_epsilon(self.epsilon)])
 
 
 def choice_law(errors: NDArray[np.integer], epsilon: float) -> Floats:
     """The probability (H,) of each of H classifiers in the exponential mechanism, proportional to exp(-ε errors / 2).
 
-    errors: (H,) number of labels that each classifier gets wrong.
+    Args:
+        errors: (H,) number of labels that each classifier gets wrong. epsilon: ε.
     """
     weight = np.exp(-0.5 * epsilon * (errors - errors.min()))
     return np.asarray(weight / weight.sum())

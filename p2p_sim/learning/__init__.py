@@ -1,4 +1,4 @@
-"""What a learner does with a release."""
+"""Learners: how a predictor is learned from a release, and how it is judged."""
 
 from p2p_sim.base.late_names import late
 

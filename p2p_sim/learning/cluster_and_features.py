@@ -1,4 +1,6 @@
-"""A learner that combines features and clusters: a global model, moved to the class shares of each cluster."""
+"""A learner that combines features and clusters: a global model whose predictions are moved to the class shares of each
+cluster.
+"""
 
 import math
 from dataclasses import dataclass, replace
@@ -16,21 +18,22 @@ from p2p_sim.mechanisms import LabelRelease, NoiseLaw, Predictor, cluster_shares
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)
 """Penalties on the global model's coefficients among which the learner chooses."""
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)
-"""Numbers of labels, among which the learner chooses, as which the global model's mean prediction counts.
+"""The numbers s among which the learner chooses. In a cluster's class shares the global model's mean prediction counts
+like s labels.
 
-If the number is infinite, the labels of the cluster do not count.
-"""
+If s is infinite, the labels of the cluster do not count."""
 
 
 def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Floats:
     """Factors (C, K) that move predictions to given class shares of each cluster, found by up to 200 rounds of scaling.
 
-    A user's prediction times her cluster's factors, divided by its sum, is her new distribution. The mean of the new
-    distributions over a cluster's users is the cluster's shares, to within 1e-7 if the rounds converge.
+    A user's prediction times her cluster's factors, divided by its sum, is her new distribution. The mean of these new
+    distributions over a cluster's users equals the cluster's shares, to within 1e-7 if the rounds converge.
 
     Args:
-        predicted: (n, K) positive distributions of the users, stored cluster by cluster; no cluster is empty.
-        offsets: (C+1,) first user of each cluster, and n at the end. shares: (C, K) distributions.
+        predicted: (n, K) positive distributions of the users, stored cluster by cluster; no cluster is empty. offsets:
+        (C+1,) first user of each cluster, and n at the end. shares: (C, K) class shares of each cluster, which sum to
+        1.
     """
     sizes = np.diff(offsets)
     factors = np.ones(shares.shape)
@@ -44,17 +47,18 @@ def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Flo
 
 
 def _scaled(predicted: Floats, factors: Floats) -> Floats:
-    """The distributions (n, K) proportional to predictions (n, K) times factors (n, K)."""
+    """The distributions (n, K) that are proportional to predictions (n, K) times factors (n, K)."""
     product = np.maximum(predicted, 1e-12) * factors
     return np.asarray(product / product.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
 class _Evidence:
-    """A release, or a part of it, with class shares estimated for each cluster.
+    """Released labels, all or some of them, with class shares estimated from them for each cluster.
 
-    observed: the released labels with their likelihoods. shares: (C, K) estimated from the labels, without their noise.
-    count: (C,) released labels.
+    received: what the learner has. law: the public noise law of these labels. observed: the labels with their
+    likelihoods. shares: (C, K) class shares, estimated from the labels and corrected for their noise. count: (C,)
+    number of these labels in each cluster.
     """
 
     received: Received
@@ -69,7 +73,12 @@ class _Evidence:
         return cls(received, law, Observed.of(received, law), *cluster_shares(law, labels, received.cluster, clusters))
 
     def part(self, chosen: NDArray[np.bool_]) -> "_Evidence":
-        """The evidence of a part of the m released labels; chosen: (m,) whether each label belongs to the part."""
+        """The same for a part of the m released labels: these labels, their noise law, and the class shares estimated
+        from them alone.
+
+        Args:
+            chosen: (m,) whether each label belongs to the part.
+        """
         release, law = self.received.release, self.law
         fewer = LabelRelease(release.user[chosen], release.payload[chosen], release.kind)
         groups = None if law.group is None else law.group[chosen]
@@ -78,8 +87,8 @@ class _Evidence:
     @property
     def users(self) -> NDArray[np.intp]:
         """The numbers of the users whose labels may be among the released ones. If each released label is the user's
-        own, they are the users under whose names labels arrived. If it is that of a random user of her cluster, they
-        are all users of every cluster from which a label arrived.
+        own, these are the users under whose names labels arrived. If it is the label of a random user of her cluster,
+        these are all users of every cluster from which a label arrived.
         """
         if self.law.source == "user":
             return self.received.release.user.astype(np.intp)
@@ -88,11 +97,12 @@ class _Evidence:
     def factors(self, predicted: Floats, strength: float) -> Floats:
         """Factors (n, K) for the predictions of n users, the same for all users of a cluster. Predictions times
         factors, scaled to sum 1, have the mean (m q + s g)/(m + s) over the cluster, to within 1e-7 if the scaling
-        converges: q are the class shares estimated from the cluster's m released labels, g is its mean prediction.
+        converges. Here q are the class shares estimated from the cluster's m released labels, and g is the mean
+        prediction over the cluster.
 
         Args:
-            predicted: (n, K) class probabilities that the global model predicts for all users. strength: s, the
-            number of labels as which g counts; if it is infinite, labels do not count and all factors are 1.
+            predicted: (n, K) class probabilities that the global model predicts for all users. strength: s, the number
+            of labels as which g counts; if it is infinite, labels do not count and all factors are 1.
         """
         if math.isinf(strength):
             return np.ones(predicted.shape)
@@ -103,13 +113,14 @@ class _Evidence:
 
 
 class ClusterAndFeaturesConfig(Learner):
-    """p(y|x) of a global model times a factor for each cluster and class, which gives clusters their smoothed shares.
+    """A global model's p(y|x) times a factor for each cluster and class, which moves each cluster to its smoothed
+    shares.
 
     The global model is `forward_correction`. A cluster's smoothed share of a class is (m q + s g) / (m + s). Here q is
-    the share estimated from the cluster's m released labels without their noise, and g is the global model's mean
-    prediction over the cluster's users. A new row belongs to the cluster of the nearest user. The penalty of the global
-    model is the one with which half of the clusters predict the released labels of the other half best. The number s is
-    chosen likewise, with half of the labels. True labels are not looked at.
+    the share estimated from the cluster's m released labels and corrected for their noise, and g is the global model's
+    mean prediction over the cluster's users. A new row belongs to the cluster of the nearest user. The penalty of the
+    global model is chosen so that half of the clusters predict the released labels of the other half best. The number s
+    is chosen likewise, with half of the labels. True labels are not looked at.
     """
 
     kind: Literal["cluster_and_features"] = "cluster_and_features"
@@ -118,16 +129,24 @@ class ClusterAndFeaturesConfig(Learner):
     """Largest number of L-BFGS iterations of a global model, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """A logistic regression without clusters, which serves for comparison with no privacy.
+        """A logistic regression without clusters, as a comparison without privacy.
 
         Args:
-            features: (m, d) of m labels. weights: (m, K) of the K classes in each label; a hard label has weight 1
-            for its class and 0 for the others.
+            features: (m, d) features of m labels. weights: (m, K) weights of the K classes in each label; a hard label
+            has weight 1 for its class and 0 for the others.
         """
         return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, weights)
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from a release of hard labels whose noise law is public."""
+        """The predictor learned from released hard labels, as the class describes.
+
+        Args:
+            received: the hard labels that arrived, the public probabilities of each released label given the true one,
+            the features of all users, and their clusters.
+
+        Raises:
+            InputError: these probabilities are not public.
+        """
         whole = _Evidence.of(received, received.law(self.kind))
         penalty = self._penalty(whole)
         model = self._model(whole, penalty)
@@ -137,7 +156,8 @@ class ClusterAndFeaturesConfig(Learner):
     def _penalty(self, whole: _Evidence) -> float:
         """The L2 penalty on the global model's coefficients, 1, 10, 100 or 1000, that fits the released labels best in
         a cross-validation: a model learned from half of the clusters is judged by the likelihood of the released labels
-        of the other half, and the reverse. Of ties it is the largest. No true label is used.
+        of the other half, and the reverse. If several are equally good, it is the largest of them. No true label is
+        used.
 
         Args:
             whole: all released labels, with the law of their noise.
@@ -154,9 +174,10 @@ class ClusterAndFeaturesConfig(Learner):
         return min(PENALTIES[::-1], key=loss)
 
     def _strength(self, whole: _Evidence, penalty: float) -> float:
-        """The number s of labels as which the global model's mean prediction counts beside a cluster's released labels:
-        1, 3, 10, 30, 100, 300, 1000 or infinity. It is the one with which model and cluster shares from every second
-        released label give the other labels the largest likelihood; of ties the largest.
+        """The number s (1, 3, 10, 30, 100, 300, 1000 or infinity) of labels as which the global model's mean prediction
+        counts beside a cluster's released labels. Model and cluster shares are learned from every second released
+        label; s is chosen so that the other labels have the largest likelihood. If several s are equally good, it is
+        the largest of them.
 
         Args:
             whole: all released labels, with the law of their noise. penalty: L2 penalty on the global model's
@@ -172,9 +193,9 @@ class ClusterAndFeaturesConfig(Learner):
         return min(STRENGTHS[::-1], key=loss)
 
     def _model(self, evidence: _Evidence, penalty: float) -> Predictor:
-        """The global model, which knows features but no clusters: the logistic regression whose predictions, passed
-        through the public noise on labels, give the released labels the largest likelihood, with an L2 penalty (forward
-        correction).
+        """The global model, which uses features but no clusters (forward correction). It is the logistic regression
+        with an L2 penalty whose predictions, passed through the public noise on labels, give the released labels the
+        largest likelihood.
 
         Args:
             evidence: released labels with their likelihoods. penalty: weight of the L2 penalty on coefficients.
@@ -185,7 +206,7 @@ class ClusterAndFeaturesConfig(Learner):
 
 @dataclass(frozen=True)
 class _Moved:
-    """A predictor: a model's probabilities times the class factors of the nearest user.
+    """A predictor: a model's probabilities times the class factors of the nearest user, scaled to sum 1.
 
     users: (n, d) features of all users. factors: (n, K), the same for all users of a cluster.
     """

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 
 class ConvolutionalConfig(Learner):
-    """Train a network on pixels with Adam: with a softmax for hard and soft labels, and a sigmoid for each bit of bits.
+    """Train a network on pixels with Adam: with a softmax for hard and soft labels, and with a sigmoid for each of K
+    bits.
 
-    The features are the pixels of square images, grey or in three colours. For bits the predicted probabilities are
-    scores whose order counts; they are not calibrated. Needs PyTorch.
+    The features are the pixels of square images, grey or in three colours. For labels of K bits the predicted
+    probabilities are scores whose order counts; they are not calibrated. Needs PyTorch.
     """
 
     kind: Literal["convolutional"] = "convolutional"
@@ -45,15 +46,18 @@ class ConvolutionalConfig(Learner):
     """Seed of initial weights, order and dropout; absent: drawn from the scenario's seed, anew for each replicate."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The configuration itself if it has a seed for initial weights, order and dropout; else a copy with a seed
-        drawn from the random numbers of this repetition of the scenario, so that repetitions differ and each can be run
-        again.
+        """The configuration itself if it has a seed; else a copy with a seed drawn from the random numbers of this
+        replicate (one repetition of the scenario). So replicates differ, and each can be run again. The seed decides on
+        the initial weights, the order of the images in training, and dropout.
+
+        Args:
+            streams: the random numbers of the replicate.
         """
         return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
 
     @property
     def has_reference(self) -> bool:  # type: ignore[override]  # of all other kinds it is a constant
-        """Whether a second network is trained on the true labels."""
+        """Whether a second network is trained on the true labels, to show what the first one loses by privacy."""
         return self.nonprivate
 
     def check_installed(self) -> None:
@@ -76,7 +80,8 @@ class ConvolutionalConfig(Learner):
         """The network trained on images and label vectors.
 
         Args:
-            features: (m, pixels) of each image. weights: (m, K) label vectors, as shares of the classes or K bits.
+            features: (m, p) the p pixels of each image, as one row; images are square, with one or three colours, and
+            the pixels of one colour stand together. weights: (m, K) label vectors, as shares of the classes or K bits.
             bits: whether they are bits, each predicted by a sigmoid of its own; else by one softmax.
         """
         self.check_installed()
@@ -98,7 +103,7 @@ class ConvolutionalConfig(Learner):
 
 @dataclass(frozen=True)
 class _Trained:
-    """A predictor by a trained network."""
+    """A predictor: a trained network."""
 
     network: "nn.Module"
     settings: Settings

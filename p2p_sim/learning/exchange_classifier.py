@@ -1,4 +1,4 @@
-"""A scikit-learn classifier that learns from labels which the label exchange passed on."""
+"""A scikit-learn classifier that learns from labels passed on by the label exchange."""
 
 import math
 import secrets
@@ -32,16 +32,15 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     reveal.
 
     Args:
-        flip_prob: α in [0, 1 - 1/K]. sampling_rate: θ in (0, 1].
-        target_epsilon: ε for which the smallest sufficient α is chosen, instead of flip_prob.
-        n_clusters: number of k-means clusters of X if `fit` gets no clusters; None: about √n, at most 100.
-        delta: δ of `privacy_`, in (0, 1); None: n^-2, at most 1e-4.
-        estimator: a scikit-learn classifier; None: logistic regression.
-        random_state: None: fresh noise in every fit, which a release needs; a seed or a RandomState: repeatable.
+        flip_prob: α in [0, 1 - 1/K]. sampling_rate: θ in (0, 1]. target_epsilon: ε for which the smallest sufficient α
+        is chosen, instead of flip_prob. n_clusters: number of k-means clusters of X if `fit` gets no clusters; None:
+        about √n, at most 100. delta: δ of `privacy_`, in (0, 1); None: n^-2, at most 1e-4. estimator: a scikit-learn
+        classifier; None: logistic regression. random_state: None: fresh noise in every fit, which a release needs; a
+        seed or a RandomState: repeatable.
 
     Attributes:
-        classes_: (K,). privacy_: the `PrivacyBound` of the worst cluster, against whoever gets the submitted labels.
-        clusters_: (n,) clusters of the rows. flip_prob_: α. submissions_: number of submitted labels.
+        classes_: (K,) the classes. privacy_: the `PrivacyBound` of the worst cluster, against whoever gets the
+        submitted labels. clusters_: (n,) cluster of each row. flip_prob_: α. submissions_: number of submitted labels.
         estimator_: the fitted estimator.
 
     >>> from sklearn.datasets import load_breast_cancer
@@ -62,11 +61,11 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     random_state: int | np.random.RandomState | None = None
 
     def fit(self, X: ArrayLike, y: ArrayLike, clusters: ArrayLike | None = None) -> Self:
-        """Exchange the labels y (n,) of the rows X (n, d), and learn from the submitted labels.
+        """Exchange the labels y (n,) of the rows X (n, d), learn from the submitted labels, and return this object.
 
         Args:
-            X: (n, d) features. y: (n,) labels.
-            clusters: (n,) clusters of the rows, with at least two rows each; None: by k-means.
+            X: (n, d) features. y: (n,) labels. clusters: (n,) cluster of each row; each cluster has at least two rows.
+            None: clusters by k-means.
 
         Raises:
             ValueError: a parameter is out of its range, or a cluster has a single row.
@@ -101,7 +100,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     def predict_proba(self, X: ArrayLike) -> Floats:
         """Class probabilities (n, K) of the rows X (n, d), predicted by the fitted estimator.
 
-        A class of which no label was submitted has probability 0. If no label was submitted, every class has 1/K.
+        A class whose label nobody submitted has probability 0. If no label at all was submitted, every class has 1/K.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, dtype=np.float64, reset=False)
@@ -122,7 +121,9 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return int(self.random_state)
 
     def _clusters(self, rows: Floats, stated: ArrayLike | None, streams: Streams) -> NDArray[np.int64]:
-        """The clusters (n,) of the rows, numbered from 0: the stated clusters, else clusters by k-means."""
+        """The cluster (n,) of each row, numbered from 0: the stated clusters or, if these are None, clusters by
+        k-means.
+        """
         if stated is not None:
             cluster = np.unique(np.asarray(stated), return_inverse=True)[1].astype(np.int64)
             if cluster.shape != (len(rows),) or np.bincount(cluster).min() < 2:
@@ -136,9 +137,9 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         )
 
     def _learned(self, rows: NDArray[np.floating], labels: NDArray[np.generic]) -> Any:
-        """The estimator fitted to the submitted labels (m,) and their submitters' rows (m, d).
+        """The estimator fitted to the submitted labels (m,) and the features (m, d) of the users who submitted them.
 
-        It is a constant if all labels are of one class, and a uniform draw if there are none.
+        It predicts a constant if all labels are of one class, and a uniformly random class if there are no labels.
         """
         from sklearn.dummy import DummyClassifier
         from sklearn.linear_model import LogisticRegression

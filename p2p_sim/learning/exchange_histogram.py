@@ -22,17 +22,16 @@ class ExchangeHistogram(HistogramClassifier):
 
     Nobody is trusted. Each row is a user, who flips her label with probability α, fetches a noisy label of her cell,
     and submits it with probability θ. Features are public, and with them the cells and their sizes. So the accountant
-    of the exchange applies to each cell. If t labels arrive from a cell, k of them 1, its vote is (k - t/2)/(1-2α),
-    which undoes the flips on average. Users in cells with fewer than `smallest_cell` rows submit nothing; there the
-    prediction is 0.
+    of the exchange applies to each cell. If t labels arrive from a cell and k of them are 1, its vote is (k -
+    t/2)/(1-2α), which undoes the flips on average. Users in cells with fewer than `smallest_cell` rows submit nothing;
+    there the prediction is 0.
 
     Args:
-        target_epsilon: ε for which the smallest sufficient α is chosen; None if `flip_prob` is given.
-        flip_prob: α in [0, 1/2). delta: δ in (0, 1), by default n^-2. sampling_rate: θ.
-        side: public side of the cubes; by default the smallest of at least n^(-1/(2d)) that divides [0, 1] evenly.
-        smallest_cell: smallest number of rows of a cell that takes part, at least 2; small cells need a large α, which
-            all cells share.
-        random_state: seed of flips, fetches and submissions.
+        target_epsilon: ε for which the smallest sufficient α is chosen; None if `flip_prob` is given. flip_prob: α in
+        [0, 1/2). delta: δ in (0, 1); None: n^-2. sampling_rate: θ. side: public side of the cubes; None: the smallest
+        one of at least n^(-1/(2d)) that divides [0, 1] evenly. smallest_cell: smallest number of rows of a cell that
+        takes part, at least 2; small cells need a large α, which all cells share. random_state: seed of flips, fetches
+        and submissions.
     """
 
     target_epsilon: float | None = 1.0
@@ -44,7 +43,7 @@ class ExchangeHistogram(HistogramClassifier):
     random_state: int = 0
 
     def _fit(self, points: Floats, labels: NDArray[np.uint8]) -> Self:
-        """Exchange the labels (n,), 0 or 1, within the cells of the points (n, d), and count votes; returns itself.
+        """Exchange the labels (n,), 0 or 1, within the cells of the points (n, d), count votes, and return this object.
 
         Raises:
             InputError: a parameter is out of its range, or no cell has `smallest_cell` rows.
@@ -92,5 +91,7 @@ class ExchangeHistogram(HistogramClassifier):
                 raise InputError(fault)
 
     def privacy(self) -> PrivacyBound:
-        """The ε bound of one label against the learner, in the cell where it is largest."""
+        """The ε, at the δ of the fit, with which one user's label is private against the learner, who sees the
+        submitted labels. It is that of the cell with the largest ε.
+        """
         return max(self.mechanism_.privacy(self.sizes_, self.delta_), key=lambda bound: bound.epsilon_upper)

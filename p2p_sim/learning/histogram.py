@@ -1,4 +1,4 @@
-"""A learner that predicts the majority class in each cube, and the error of a released density."""
+"""A learner that predicts the majority class in each cube, and the errors of a released density."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -23,10 +23,11 @@ def density_figures(people: Population, release: DensityRelease) -> dict[str, fl
     users (count_error). The columns nonprivate_half_l1 and nonprivate_cells are those of a density without privacy: the
     same grid of cells, with the exact share of the n users in each.
 
-    The L1 distances are None if the true density is not known, count_error is None if no counts are released.
+    The L1 distances are None if the true density is not known. count_error is None if no counts are released.
 
     Args:
-        people: the users, with their features. release: the density, which is constant on each cell.
+        people: the users, with their features. release: the density, which is constant on each cell of a grid; it has
+        the cells, the mass and perhaps the noisy count of each, their side length, and the origin of the grid.
     """
     from p2p_sim.histograms import HistogramDensity
 
@@ -51,8 +52,8 @@ def density_figures(people: Population, release: DensityRelease) -> dict[str, fl
 class HistogramConfig(Learner):
     """Predict in each cube of [0, 1]^d the class with the largest sum of weights there, and class 0 in empty cubes.
 
-    This is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without noise, which labels that are private
-    already, such as exchanged ones, do not need. Compared with `private_histogram`, it shows what privacy costs.
+    This is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without noise; labels that are private
+    already, such as exchanged ones, do not need it. Compared with `private_histogram`, it shows what privacy costs.
     """
 
     kind: Literal["histogram"] = "histogram"
@@ -73,7 +74,11 @@ class HistogramConfig(Learner):
         return self
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor by sums of the weights (m, K) over the rows of features (m, d) in each cube."""
+        """The predictor learned from m labels: in each cube, the weights of each class are summed over the rows there.
+
+        Args:
+            features: (m, d). weights: (m, K) weights of the K classes in each label.
+        """
         labels = int(labels_in(weights).sum())
         cubes = Cubes(self.side or cube_side(max(labels, 1), features.shape[1]), unit_cube=True)
         if not len(features):
@@ -90,9 +95,10 @@ class HistogramConfig(Learner):
 
 @dataclass(frozen=True)
 class _Cubes:
-    """A predictor by sums of weights in cubes.
+    """A predictor from sums of weights in cubes.
 
-    table: the m cubes that have labels; None: no cube has. sums: (m + 1, K); the last row is for all other cubes.
+    table: the m cubes that have labels; None: no cube has any. sums: (m + 1, K) sums of weights in these cubes; the
+    last row is for all other cubes.
     """
 
     config: HistogramConfig

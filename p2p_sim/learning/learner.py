@@ -1,4 +1,4 @@
-"""The base of all learners: a learner makes a predictor from a release or, for comparison, from true labels."""
+"""The base of all learners. A learner makes a predictor from a release or, for comparison, from true labels."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from p2p_sim.population import FiniteLaw
 Loss = Literal["log", "zero_one", "squared"]
 Floats = NDArray[np.float64]
 VECTORS: tuple[ReleaseKind, ...] = ("bits", "hard", "soft")
-"""Kinds of labels that can be seen as vectors in [0, 1]^K."""
+"""Kinds of labels that can be used as vectors in [0, 1]^K."""
 SUMS: tuple[ReleaseKind, ...] = ("hard", "soft", "signed")
 """Kinds of labels whose weights sum to 1."""
 
@@ -25,7 +25,9 @@ def one_hot(labels: NDArray[np.integer], num_classes: int) -> Floats:
 
 
 def labels_in(weights: Floats) -> Floats:
-    """Number of labels (m,) in each row of weights (m, K): its rounded sum, as the weights of one label sum to 1."""
+    """The number of labels (m,) in each row of weights (m, K). It is the rounded sum of the row, as the weights of one
+    label sum to 1.
+    """
     return np.asarray(np.rint(weights.sum(axis=1)))
 
 
@@ -37,7 +39,7 @@ def labelled_rows(
     A row of features is repeated for each class whose weight is not 0.
 
     Args:
-        features: (m, d). weights: (m, K), at least 0.
+        features: (m, d). weights: (m, K) weight of each class in each row, at least 0.
     """
     row, label = np.nonzero(weights)
     count = weights[row, label]
@@ -53,10 +55,12 @@ def normalised(scores: NDArray[np.floating]) -> Floats:
 
 
 def probabilities_of(predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None) -> Floats:
-    """Predicted class probabilities (m, K) of the features (m, d).
+    """Predicted class probabilities (m, K) of the features (m, d). A predictor that has a part for each cluster
+    (`ByCluster`) predicts each row with the part of the row's cluster or, if `cluster` is None, with the mean of all
+    parts.
 
-    cluster: (m,) of each row; None: not known. A predictor with a part for each cluster (`ByCluster`) predicts a row by
-    the part of the row's cluster or, if `cluster` is None, by the mean of all parts.
+    Args:
+        predictor: with or without such parts. features: (m, d). cluster: (m,) cluster of each row; None: not known.
     """
     if isinstance(predictor, ByCluster) and cluster is not None:
         return predictor.within(features, cluster)
@@ -67,9 +71,9 @@ def probabilities_of(predictor: Predictor, features: NDArray[np.floating], clust
 class Received:
     """What a learner has: the released labels that arrived, and the public features.
 
-    features: (n, d) of all users. release: the labels that arrived. num_classes: K.
-    cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-    noise: public law of hard labels' noise, for learners with `uses_noise_law`. values: public law of released numbers.
+    features: (n, d) of all users. release: the labels that arrived. num_classes: K. cluster_offsets: (C+1,); cluster c
+    holds users offsets[c]..offsets[c+1]-1. noise: public noise law of hard labels, for learners with `uses_noise_law`.
+    values: public law of released numbers.
     """
 
     features: NDArray[np.floating]
@@ -87,7 +91,9 @@ class Received:
 
     @property
     def weights(self) -> Floats:
-        """Weights (m, K) of the classes in each label: 1 for the class of a hard label and for each bit set."""
+        """Weights (m, K) of the K classes in each of m released labels. A hard label has 1 for its class and 0 for the
+        others. A label of K noisy bits has 1 for each bit that is 1. Other labels are such weights themselves.
+        """
         payload = self.release.payload
         if self.release.kind == "hard":
             return one_hot(payload.astype(np.uint8), self.num_classes)
@@ -97,18 +103,19 @@ class Received:
 
     @property
     def cluster(self) -> NDArray[np.int64]:
-        """Clusters (m,) of the users whose labels arrived."""
+        """The cluster (m,), numbered from 0, of the user under whose name each of m labels arrived."""
         return np.searchsorted(self.cluster_offsets, self.release.user, side="right") - 1
 
     def law(self, learner: str) -> NoiseLaw:
-        """The public probabilities of each released hard label given the true label, by which a learner can correct for
-        the noise.
+        """The public probabilities of each released hard label given the true label, with which a learner can correct
+        for the noise. They are K x K matrices, one for all labels or one for each group of labels; the law also says
+        whether the true label is the user's own or that of a random user of her cluster.
 
         Args:
-            learner: kind of the learner, which only the error message needs.
+            learner: kind of the learner, for the error message only.
 
         Raises:
-            InputError: the mechanism publishes no such law.
+            InputError: the mechanism publishes no such probabilities.
         """
         if self.noise is None:
             raise InputError(
@@ -120,9 +127,10 @@ class Received:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Counts of the hard labels at each point of a known law.
+    """Numbers of hard labels at each of the P points of a known law.
 
-    rows: (P, d) features of the points. counts: (P, K) labels of each class. cluster: (P,) of the points.
+    rows: (P, d) features of the points. counts: (P, K) number of labels of each class. cluster: (P,) cluster of each
+    point.
     """
 
     rows: Floats
@@ -136,18 +144,18 @@ class Counted:
 
     @staticmethod
     def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
-        """The counts (P, K) of labels of each class at a law's P points, without the points that have no labels."""
+        """The counts (P, K) of labels of each class at a law's P points, without those points that have no labels."""
         occupied = counts.any(axis=1)
         return Counted(law.points[occupied], counts[occupied], law.cluster[occupied])
 
 
 class Learner(Config):
-    """The base of all learners; a learner must define `fit` alone.
+    """The base of all learners; a learner must define only `fit`.
 
-    accepts: kinds of labels that it can learn from. loss: the loss in which its excess risk is measured.
-    takes_counts: whether several labels may share a row of weights, so that labels at the points of a known law can be
-    counted. uses_noise_law: whether `learn` needs the public law of the labels' noise. has_reference: whether the
-    learner also learns from the true labels, for the columns without privacy.
+    accepts: kinds of labels that it can learn from. loss: the loss in which its excess risk is measured. takes_counts:
+    whether one row of weights may stand for several labels, so that labels at the points of a known law can be counted.
+    uses_noise_law: whether `learn` needs the public law of the labels' noise. has_reference: whether the learner also
+    learns from the true labels, for the columns without privacy.
     """
 
     kind: str
@@ -166,14 +174,22 @@ class Learner(Config):
         """Raise InputError if a library that the learner needs is missing; by default it needs none."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The learner itself or, if it needs a seed and has none, a copy with one from a replicate's random streams."""
+        """The learner itself or, if it needs a seed and has none, a copy with a seed from the replicate's random
+        numbers. The learner of the base class needs none.
+
+        Args:
+            streams: the random numbers of the replicate.
+        """
         return self
 
     @abstractmethod
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from features (m, d) and the weights (m, K) of the classes in each label.
+        """The predictor learned from features and labels. For the columns without privacy, the labels are the true
+        ones.
 
-        A hard label has weight 1 for its class. For the columns without privacy, the labels are the true ones.
+        Args:
+            features: (m, d). weights: (m, K) weights of the K classes in each label; a hard label has weight 1 for its
+            class.
         """
 
     def learn(self, received: Received) -> Predictor:
@@ -181,9 +197,9 @@ class Learner(Config):
         return self.fit(received.rows, received.weights)
 
     def learn_counts(self, received: Counted) -> Predictor:
-        """The predictor learned from the number of released hard labels of each class at each of finitely many feature
-        points. Runs too large to keep single labels call it instead of `learn`, for learners whose attribute
-        `takes_counts` is true.
+        """The predictor learned from numbers of released hard labels of each class at finitely many feature points. It
+        is called instead of `learn` in runs that are too large to keep single labels. Only learners that can take one
+        row of weights for several labels support it.
 
         Args:
             received: features (P, d) of P points, and counts (P, K) of the K classes there.
@@ -192,24 +208,29 @@ class Learner(Config):
 
 
 class ValueLearner(Learner):
-    """The base of learners of labels that are numbers, with squared loss."""
+    """The base of learners for labels that are numbers, with squared loss."""
 
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("values",)
     loss: ClassVar[Loss] = "squared"
 
     @property
     def knows_clusters(self) -> bool:
-        """Whether the learner takes a released number for that of a random user of the cluster, and so counts it for
-        all users of the cluster alike, instead of for the user who submitted it. By default it does not.
+        """Whether the learner treats a released number as the number of a random user of the cluster. Then all users of
+        the cluster count equally for it, in place of the user who submitted it. False by default.
         """
         return False
 
     @abstractmethod
     def fit_values(self, features: NDArray[np.floating], numbers: Floats, grid: tuple[float, ...]
                    ) -> Predictor:  # fmt: skip
-        """The predictor learned from features (m, d) and true numbers (m,) of the public grid (K,), without privacy."""
+        """The predictor learned from true numbers, without privacy.
+
+        Args:
+            features: (m, d). numbers: (m,) the true numbers themselves, each one of the values in `grid`. grid: the K
+            public values that a label can have, ascending.
+        """
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from weights (m, K) of classes, which are taken for the numbers 0 to K-1."""
+        """The predictor learned from weights (m, K) of classes; the classes count as the numbers 0 to K-1."""
         grid = tuple(map(float, range(weights.shape[1])))
         return self.fit_values(features, weights @ np.array(grid), grid)

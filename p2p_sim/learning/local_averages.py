@@ -1,4 +1,4 @@
-"""Learners that average labels: of the k nearest users, or of the users with the same features."""
+"""Learners that average labels: those of the k nearest users, or those of the users with the same features."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -14,8 +14,8 @@ from p2p_sim.mechanisms import NeighbourMeans, Predictor, ReleaseKind
 class KnnConfig(Learner):
     """Predict the class with the largest entry in the mean label vector of the k nearest users.
 
-    This is equation 16 of the vector approximation paper.
-    For bits and soft labels the predicted probabilities are scores whose order counts; they are not calibrated.
+    This is equation 16 of the vector approximation paper. For bits and soft labels the predicted probabilities are
+    scores whose order counts; they are not calibrated.
     """
 
     kind: Literal["knn"] = "knn"
@@ -25,7 +25,11 @@ class KnnConfig(Learner):
     """k: number of users whose labels are averaged, at least 1; all users where there are fewer than k."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor by the mean label vectors, rows of weights (m, K), of the nearest rows of features (m, d)."""
+        """The predictor learned from m label vectors: at a point it uses their mean over the nearest rows of features.
+
+        Args:
+            features: (m, d). weights: (m, K) label vectors.
+        """
         if not len(weights):  # nothing arrived: every class alike
             features, weights = np.zeros((1, features.shape[1])), np.zeros((1, weights.shape[1]))
         return _Neighbours(NeighbourMeans(features, weights.astype(np.float32), self.neighbours))
@@ -43,8 +47,8 @@ class MajorityTableConfig(Learner):
     """Predict for each distinct row of features the class with the largest sum of weights among equal rows.
 
     This minimises the sum over the labels of 1 minus the weight of the predicted class, over all functions of the
-    features. Rows that were not learned from get the class with the largest sum of all weights. The learner is for laws
-    on finitely many points; its excess risk is the 0-1 loss beyond that of Bayes' rule.
+    features. A row whose features did not occur in learning gets the class with the largest sum of all weights. The
+    learner is for laws on finitely many points; its excess risk is the 0-1 loss beyond that of Bayes' rule.
     """
 
     kind: Literal["table"] = "table"
@@ -54,7 +58,12 @@ class MajorityTableConfig(Learner):
     depends_on_scale: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor by the sums of the weights (m, K) of each distinct row of features (m, d)."""
+        """The predictor learned from m labels: for each distinct row of features, the weights of each class are summed
+        over the labels with these features. For features that did not occur, the sums over all labels count.
+
+        Args:
+            features: (m, d). weights: (m, K) weights of the K classes in each label.
+        """
         rows, inverse = np.unique(np.ascontiguousarray(features), axis=0, return_inverse=True)
         sums = np.stack([np.bincount(inverse.ravel(), w, len(rows)) for w in weights.T], axis=1)
         return _Table({row.tobytes(): total for row, total in zip(rows, sums, strict=True)}, weights.sum(axis=0))
@@ -62,12 +71,17 @@ class MajorityTableConfig(Learner):
 
 @dataclass(frozen=True)
 class _Table:
-    """A predictor by sums of weights (K,): for each row of features, by the bytes of the row, and over all rows."""
+    """A predictor from sums of weights (K,).
+
+    sums: for each row of features that occurred in learning, given by its bytes. overall: over all labels.
+    """
 
     sums: dict[bytes, Floats]
     overall: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K): the positive parts of the sums, divided by their total."""
+        """Predicted class probabilities (n, K) of the features (n, d): the positive parts of the sums of weights for
+        these features, divided by their total. Features that did not occur in learning get the sums over all labels.
+        """
         sums = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
         return normalised(np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12)

@@ -1,4 +1,4 @@
-"""Logistic regression: on hard labels, on weights of the classes, for each class separately, and on trimmed shares."""
+"""Logistic regression: on hard labels, on weights of the classes, on each class separately, and on trimmed shares."""
 
 import warnings
 from dataclasses import dataclass
@@ -36,8 +36,8 @@ class PenalisedLogisticConfig(Learner):
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """The predictor learned from features (m, d) and weights (m, K), at least 0, of the classes in each label.
 
-        A row is learned from once for each class whose weight is not 0, with this sample weight. If fewer than two
-        classes have a weight, the predictor is a constant.
+        Each row is used once for each class whose weight is not 0; the weight is then its sample weight. If fewer than
+        two classes have a weight, the predictor is a constant.
         """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
@@ -60,7 +60,7 @@ class LogisticRegressionConfig(PenalisedLogisticConfig):
 
 
 def constant_predictor(present: NDArray[np.integer], num_classes: int) -> Predictor:
-    """A predictor that always predicts the only class that occurs or, if no class occurs, all classes alike.
+    """A predictor that always predicts the only class that occurs or, if no class occurs, equal probabilities.
 
     Args:
         present: (0,) or (1,) the classes that occur. num_classes: K.
@@ -78,7 +78,7 @@ class _Constant:
 
 @dataclass(frozen=True)
 class FittedClassifier:
-    """A fitted classifier of scikit-learn; classes that it was not fitted to have probability 0."""
+    """A fitted classifier of scikit-learn; classes that did not occur in its training data have probability 0."""
 
     model: Any
     num_classes: int
@@ -93,8 +93,8 @@ class FittedClassifier:
 class OneVsRestConfig(PenalisedLogisticConfig):
     """scikit-learn's logistic regression, separately for each entry of the label vector: K sigmoids, not one softmax.
 
-    A soft label's entry s counts as a label 1 of weight s and a label 0 of weight 1 - s. The sigmoids, divided by their
-    sum, are scores whose order counts; they are not calibrated probabilities.
+    An entry s of a soft label counts as a label 1 of weight s and a label 0 of weight 1 - s. The sigmoids, divided by
+    their sum, are scores whose order counts; they are not calibrated probabilities.
     """
 
     kind: Literal["one_vs_rest"] = "one_vs_rest"
@@ -103,7 +103,12 @@ class OneVsRestConfig(PenalisedLogisticConfig):
     takes_counts: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """A logistic regression for each column of weights (m, K), on all rows with label 0 and all with label 1."""
+        """K logistic regressions, one for each entry of the label vectors. For an entry, each row is used twice: with
+        label 1 and the entry as sample weight, and with label 0 and 1 minus the entry as sample weight.
+
+        Args:
+            features: (m, d). weights: (m, K) label vectors with entries in [0, 1].
+        """
         rows, models = len(features), []
         for share in weights.T:
             pairs = np.zeros((2 * rows, 2))
@@ -124,14 +129,14 @@ class _Sigmoids:
 def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
     """Class shares (C, K) of the labels that remain after each class lost `trim` times its cluster's number of labels.
 
-    A class loses no more labels than it has. Rows of clusters in which no label remains are 0.
+    A class loses no more labels than it has. If no label of a cluster remains, its row is 0.
 
     >>> trimmed_shares(np.array([[70, 30]]), 0.2).round(4).tolist()
     [[0.8333, 0.1667]]
 
     Args:
-        counts: (C, K) labels of each class that arrived from each cluster.
-        trim: share of its cluster's labels that each class loses, 0 to 1.
+        counts: (C, K) number of labels of each class that arrived from each cluster. trim: share of its cluster's
+        labels that each class loses, 0 to 1.
     """
     remaining = np.maximum(counts - trim * counts.sum(axis=1, keepdims=True), 0.0)
     total = remaining.sum(axis=1, keepdims=True)
@@ -142,9 +147,9 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     """Logistic regression in which every submission of a cluster counts as the cluster's trimmed class shares.
 
     For two classes the share q of ones becomes (q - trim) / (1 - 2 trim), cut to [0, 1]. If a random share `trim` of
-    the labels was inverted, by liars or by a randomizer, this is on average the share before, unless it was cut. Other
-    lies are not undone: if a share `trim` of the users always submit 1, the result is closer than q to the honest share
-    p only if p < (1 - 2 trim) / (2 - 2 trim). If nobody lies, shares are exaggerated.
+    the labels was inverted, by liars or by a randomizer, the result is on average the share before, unless it was cut.
+    Other lies are not undone: if a share `trim` of the users always submit 1, the result is closer than q to the honest
+    share p only if p < (1 - 2 trim) / (2 - 2 trim). If nobody lies, shares are exaggerated.
     """
 
     kind: Literal["trimmed_clusters"] = "trimmed_clusters"
@@ -152,7 +157,17 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     """Share of a cluster's labels that each class loses, at least 0 and below 1/K for K classes."""
 
     def learn(self, received: Received | Counted) -> Predictor:
-        """The model whose weights are the trimmed shares of each row's cluster times the row's number of labels."""
+        """The logistic regression learned from released hard labels, each replaced by the class shares that remain in
+        its cluster after every class lost the share `trim` of the cluster's labels. A row that stands for several
+        labels has these shares times their number.
+
+        Args:
+            received: single labels, or numbers of labels of each class at the points of a known law; with their
+            features and clusters.
+
+        Raises:
+            InputError: `trim` is not below 1/K.
+        """
         weights, cluster = received.weights, received.cluster
         classes = weights.shape[1]
         if self.trim * classes >= 1:
@@ -174,15 +189,16 @@ class WeightedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The model that minimises the penalised loss, by L-BFGS from coefficients that are 0.
+        """The model that minimises the penalised loss, by L-BFGS; all coefficients start at 0.
 
-        features: (m, d). weights: (m, K) of the classes in each label, of any sign.
+        Args:
+            features: (m, d). weights: (m, K) weights of the classes in each label, of any sign.
         """
         from scipy.optimize import minimize
 
         labels = labels_in(weights)
         design = np.hstack([features, np.ones((len(features), 1), features.dtype)])
-        targets = weights if weights.shape[1] > 2 else weights[:, 1:]  # of two classes, the first has score 0
+        targets = weights if weights.shape[1] > 2 else weights[:, 1:]  # if there are two classes, the first has score 0
         width, scores = design.shape[1], targets.shape[1]
         pull = (design.T @ targets.astype(design.dtype)).astype(np.float64)
         penalised = np.full((width, 1), self.l2)
@@ -205,10 +221,11 @@ class WeightedLogisticConfig(Learner):
 class SoftLogisticRegressionConfig(WeightedLogisticConfig):
     """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over coefficients W.
 
-    The weights w_i of a label sum to 1. So its loss is ln Σ_y e^(s_y) - w_i·s in the scores s, which is convex whatever
-    the signs of the weights. For hard labels the objective is that of scikit-learn. If the weights are columns of Q⁻¹,
-    it is the modified loss of the clustering paper's Algorithm 1. If strong noise makes a class's sum of weights
-    negative, the loss has a minimum only with a penalty on intercepts; then they are penalised too.
+    The weights w_i of a label sum to 1. So its loss is ln Σ_y e^(s_y) - w_i·s, where s_y is the score of class y. This
+    loss is convex in the scores, whatever the signs of the weights. For hard labels the objective is that of
+    scikit-learn. If the weights are columns of Q⁻¹, it is the modified loss of the clustering paper's Algorithm 1. If
+    strong noise makes a class's sum of weights negative, the loss has a minimum only with a penalty on intercepts; then
+    they are penalised too.
     """
 
     kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
@@ -217,10 +234,12 @@ class SoftLogisticRegressionConfig(WeightedLogisticConfig):
 
 
 def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:
-    """The sum over the rows of (number of labels) · ln Σ_y e^(s_y), and class probabilities times numbers of labels.
+    """The part of the loss that depends on the scores s_y alone, Σ over rows of (number of labels) · ln Σ_y e^(s_y),
+    and its gradient in the scores, (m, K): class probabilities times the row's number of labels.
 
-    scores: (m, K) s_y; a single column has the scores of the second of two classes, where the first has score 0.
-    labels: (m,) number of labels of each row.
+    Args:
+        scores: (m, K) s_y. A single column has the scores of the second of two classes; the first has score 0. labels:
+        (m,) number of labels of each row.
     """
     if scores.shape[1] == 1:
         each, p = np.logaddexp(0.0, scores), 0.5 * (1.0 + np.tanh(0.5 * scores))
@@ -237,7 +256,10 @@ def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArr
 
 @dataclass(frozen=True)
 class LinearSoftmax:
-    """A softmax of linear scores: coefficients (d + 1, K), or (d + 1, 1) for two classes, the last row intercepts."""
+    """A softmax of linear scores.
+
+    coefficients: (d + 1, K), or (d + 1, 1) for two classes; the last row has the intercepts.
+    """
 
     coefficients: Floats
 

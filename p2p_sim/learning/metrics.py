@@ -1,4 +1,4 @@
-"""Errors and risks of predictors, for all rows and by group. Only measures may look at true labels."""
+"""Errors and risks of predictors, for all rows and for groups. Only measures may look at true labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -63,9 +63,9 @@ class Risk:
 class Predicted:
     """Predictions of a private predictor and, if there is one, of a predictor without privacy, for m rows.
 
-    population: holds the rows as points of its law, or as rows held out. mass: (m, K) weight of each row and class: the
-    probability under a known law, else 1 for a held-out row's label. probabilities: (m, K) of each predictor.
-    numbers: (m,) predicted numbers of each predictor of numbers.
+    population: its known law has the rows as points, or it has them as rows held out. mass: (m, K) weight of each row
+    and class: the probability under a known law, else 1 for a held-out row's label. probabilities: (m, K) of each
+    predictor. numbers: (m,) predicted numbers of each predictor that predicts numbers.
     """
 
     population: People
@@ -75,13 +75,15 @@ class Predicted:
 
 
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
-    """Predictions of the private predictor and, if there is one, of the predictor without privacy, on the rows by which
-    they are judged: the finitely many points of the known law of the data or, if no law is known, the rows held out. If
-    the private predictor consists of one predictor for each of some clusters, only rows of these clusters are judged.
+    """Predictions of the private predictor and, if there is one, of the predictor without privacy, on the rows that
+    judge them. These are the finitely many points of the known law of the data or, if no law is known, the rows held
+    out. If the private predictor consists of one predictor for each of some clusters, only rows of these clusters are
+    judged. The result also has each row's weight for each class: its probability under the law, or 1 for a held-out
+    row's label.
 
     Args:
-        population: the users, with a known law or rows held out. private: learned from the release. nonprivate:
-        learned from true labels; None if none was trained.
+        population: the users, with a known law or rows held out. private: learned from the release. nonprivate: learned
+        from true labels; None if none was trained.
     """
     if isinstance(private, ByCluster):
         population = _judged(cast(Population, population), tuple(private.predictors))
@@ -99,15 +101,16 @@ def predict(population: People, private: Predictor, nonprivate: Predictor | None
 
 
 def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
-    """Error rate, excess risk, area under the ROC curve and further figures of a private predictor and, if there is
-    one, of a predictor without privacy. Under a known law they are exact; else they are error rates and areas on the
-    rows held out, and excess risk is None.
+    """Error rates, excess risks and areas under the ROC curve of a private predictor and, if there is one, of a
+    predictor without privacy; with them the error rates of Bayes' rule and of the majority class, and the excess risk
+    of the best constant. Under a known law they are exact. Otherwise there are only error rates and areas, on the rows
+    held out, and the others are None.
 
     Excess risk is the expected loss minus that of the best model of a class: affine logistic models for the log loss
     (in nats), all functions for the 0-1 loss, and affine functions for the squared loss.
 
     Args:
-        predicted: predictions of both predictors on the rows that judge them. loss: in which excess risk is
+        predicted: predictions of both predictors on the rows that judge them. loss: the loss in which excess risk is
         measured.
     """
     population = predicted.population
@@ -117,7 +120,7 @@ def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
         held, users = predicted.mass.argmax(axis=1), cast(Population, population).labels  # true labels
         # the second figure is None where there is no predictor without privacy
         error, reference, *_ = *(float(np.mean(p.argmax(axis=1) != held)) for p in predicted.probabilities), None
-        # the class that is most frequent among the users, of ties the smallest
+        # the most frequent class among the users; if several are equally frequent, the smallest
         majority = None if loss == "squared" else float(np.mean(held != np.bincount(users).argmax()))
         risk = Risk(error, reference, majority_error_rate=majority)
     if population.num_classes != 2 or loss == "squared":
@@ -130,7 +133,8 @@ def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
 def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
     """Exact error rates and excess risks of predictions at the law's points, without areas under the curve.
 
-    loss: in which excess risks are measured.
+    Args:
+        predicted: predictions of both predictors. law: of the data. loss: the loss in which excess risks are measured.
     """
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted.probabilities]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
@@ -159,12 +163,12 @@ def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
-    """The population with only those points of its law, or those rows held out, that belong to some clusters, as the
-    predictors to be measured exist for these clusters alone. The probabilities of the points are scaled to sum 1. It is
+    """The population with only those points of its law, or those rows held out, that belong to the given clusters, as
+    only these clusters have a predictor to be measured. The probabilities of the points are scaled to sum 1. It is
     unchanged if no law is known and the clusters of the held-out rows are not known.
 
     Args:
-        clusters: numbers of the clusters.
+        population: the users, with a known law or rows held out. clusters: numbers of the clusters.
 
     Raises:
         InputError: no held-out row is in one of the clusters.
@@ -184,14 +188,14 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
 
 
 def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> float | None:
-    """The excess risk that remains in the label exchange however many labels arrive: labels are flipped with
-    probability α and are those of random users of a cluster, so that even the best model for such labels differs from
-    the best for true labels. It is exact, and None if there are not two classes or the law of the data and its clusters
-    is not known.
+    """The excess risk that remains in the label exchange even if infinitely many labels arrive. Labels are flipped with
+    probability α and are those of random users of a cluster, so that the best model for such labels differs from the
+    best for true labels. The result is exact. It is None if there are not two classes, or if the law of the data or its
+    clusters are not known.
 
     Args:
-        flip_prob: α. loss: in which risk is measured: "log" (nats; best affine logistic model) or "zero_one" (best
-        of all functions).
+        population: the users, with or without a known law. flip_prob: α. loss: the loss in which risk is measured:
+        "log" (nats; best affine logistic model) or "zero_one" (best of all functions).
     """
     law = population.law
     if law is None or not population.law_clusters or population.num_classes != 2:
@@ -216,8 +220,8 @@ def population_heterogeneity(population: People) -> Heterogeneity:
     """The heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the population's clusters: how much the label distribution at
     features x differs on average from that of their cluster c. With it comes a text that says how it was found.
 
-    It is exact if p(y|x) is known, under the law or for the users at hand. Else it is an unbiased estimate, from true
-    labels, of an upper bound of φ.
+    It is exact if p(y|x) is known, under the law or for the users at hand. Otherwise the value is an estimate from true
+    labels; its mean is an upper bound of φ.
     """
     law, sizes = population.law, population.cluster_sizes
     if law is not None and population.law_clusters:
@@ -232,13 +236,16 @@ def population_heterogeneity(population: People) -> Heterogeneity:
 
 
 def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:
-    """The group's share, and each predictor's error rate within the group, for all groups, by column of a result row.
+    """For each group of rows: its share (column share), the private predictor's error rate (error_rate), and the error
+    rate without privacy (nonprivate_error_rate). The name of a column ends in the grouping and the group, as in
+    error_rate[sex=Female].
 
     The share is that of the rows held out, or the probability under a known law. The error rate is the 0-1 loss. It is
     None if the group has no rows, or if there is no predictor without privacy.
 
     Args:
-        predicted: predictions for the rows. kinds: "class", or names of groupings of the population.
+        predicted: predictions for the rows. kinds: the groupings: "class", in which the rows of one class are a group,
+        or names of the population's groupings, such as "sex".
     """
     if not kinds:
         return {}

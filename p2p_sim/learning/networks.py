@@ -1,4 +1,4 @@
-"""Convolutional networks and their resumable training; PyTorch is imported only when a network is built."""
+"""Convolutional networks, and training that can be resumed. PyTorch is imported only when a network is built."""
 
 import hashlib
 import os
@@ -20,17 +20,18 @@ if TYPE_CHECKING:
 
 Architecture = Literal["simple", "resnet18"]
 LEAST_SIDE = 16
-"""Smallest side of an image, in pixels, for which every layer has at least one pixel."""
+"""Smallest side of an image, in pixels, with which every layer has at least one pixel."""
 
 
 def image_shape(num_features: int) -> tuple[int, int, int]:
-    """Channels, height and width of square images, grey or in three colours, with the given number of features.
+    """Channels, height and width of a square image with the given number of pixel values: one channel (grey) or three
+    (colours).
 
     >>> image_shape(784), image_shape(3072)
     ((1, 28, 28), (3, 32, 32))
 
     Raises:
-        InputError: no such image has so many features, or its side is below `LEAST_SIDE`.
+        InputError: no such image has so many values, or its side is below 16 pixels.
     """
     for channels in (1, 3):
         side = round((num_features / channels) ** 0.5)
@@ -43,9 +44,11 @@ def image_shape(num_features: int) -> tuple[int, int, int]:
 
 
 def build(architecture: Architecture, shape: tuple[int, int, int], num_classes: int) -> "nn.Module":
-    """A network with random initial weights that maps images (m, *shape) to scores (m, K).
+    """A network with random initial weights that maps images to scores of the classes.
 
-    shape: channels, height and width of an image. num_classes: K.
+    Args:
+        architecture: "simple" (two convolutions) or "resnet18". shape: channels, height and width of an image.
+        num_classes: K.
     """
     channels, side, _ = shape
     return _simple(channels, side, num_classes) if architecture == "simple" else _resnet18(channels, num_classes)
@@ -64,10 +67,15 @@ def scores(network: "nn.Module", images: "Tensor") -> "Tensor":
 
 
 def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
-    """Two convolution and pooling layers, dropout 1/2 (vector approximation paper, Section 5.2; not its widths)."""
+    """A network of two convolution and pooling layers and two linear layers, with dropout 1/2. Its layers are those of
+    the vector approximation paper, Section 5.2; their numbers of channels and units are not.
+
+    Args:
+        channels: of an image. side: of an image, in pixels. num_classes: K.
+    """
     from torch import nn
 
-    # a convolution of width 5 takes 4 pixels off each side, and pooling halves what remains; twice
+    # a convolution of width 5 shortens each side by 4 pixels, and pooling halves what remains; both happen twice
     pooled_side = ((side - 4) // 2 - 4) // 2
     return nn.Sequential(
         nn.Conv2d(channels, 16, 5), nn.MaxPool2d(2), nn.ReLU(),
@@ -96,9 +104,10 @@ def _resnet18(channels: int, num_classes: int) -> "nn.Module":
 
 
 def _block(narrow: int, wide: int, stride: int) -> "nn.Module":
-    """A residual block: two convolutions, and a short cut that is a 1x1 convolution if the shape changes.
+    """A residual block: two convolutions, and a short cut, which is a 1x1 convolution if the shape changes.
 
-    narrow, wide: channels before and after the block. stride: of the first convolution and of the short cut.
+    Args:
+        narrow, wide: channels before and after the block. stride: of the first convolution and of the short cut.
     """
     from torch import nn
 
@@ -111,7 +120,8 @@ def _block(narrow: int, wide: int, stride: int) -> "nn.Module":
 def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Module", "nn.Module"]:
     """A convolution without intercept, and the batch normalisation that follows it.
 
-    narrow, wide: channels before and after. size: side of the kernel in pixels.
+    Args:
+        narrow, wide: channels before and after. size: side of the kernel in pixels. stride: of the convolution.
     """
     from torch import nn
 
@@ -119,17 +129,17 @@ def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Mo
 
 
 CHECKPOINTS = "P2P_SIM_CHECKPOINTS"
-"""Environment variable with the directory of checkpoints; absent: no checkpoints are written."""
+"""Name of the environment variable with the directory of checkpoints; if it is absent, none are written."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """How a network is trained.
 
-    shape: channels, height and width of an image.
-    bits: targets are K separate bits (sigmoids, binary cross-entropy), not one distribution (softmax, cross-entropy).
-    epochs: passes over the images. batch: images in a step of Adam. threads: of the training on a CPU.
-    device: "cpu" or "cuda"; on a CPU the same number of threads gives the same weights on the same machine.
+    shape: channels, height and width of an image. bits: whether targets are K separate bits (sigmoids, binary
+    cross-entropy) and not one distribution (softmax, cross-entropy). epochs: passes over the images. batch: images in a
+    step of Adam. threads: number of CPU threads of the training. device: "cpu" or "cuda"; on a CPU the same number of
+    threads gives the same weights on the same machine.
     """
 
     architecture: Architecture
@@ -156,7 +166,7 @@ class Training:
         import torch
 
         chosen = self.settings
-        # the initial weights and each epoch have a seed: training resumed from a checkpoint gives the same weights
+        # the initial weights and each epoch have seeds, so training resumed from a checkpoint gives the same weights
         with _computing(chosen):
             _seed(chosen.seed, 0)
             network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)
@@ -174,7 +184,9 @@ class Training:
 
     @cached_property
     def path(self) -> Path | None:
-        """The path of the checkpoint, named by a hash of all on which the weights depend; None: no checkpoints."""
+        """The path of the checkpoint; None: no checkpoints. Its name is a hash of everything on which the weights
+        depend.
+        """
         directory = os.environ.get(CHECKPOINTS)
         if not directory:
             return None
@@ -184,7 +196,7 @@ class Training:
         return Path(directory) / f"{digest.hexdigest()[:32]}.pt"
 
     def _restore(self, network: "nn.Module", optimizer: Any) -> int:
-        """Load the checkpoint if there is one; returns the number of epochs in it."""
+        """Load the checkpoint if there is one, and return the number of epochs in it (0 without a checkpoint)."""
         import torch
 
         if self.path is None or not self.path.exists():
@@ -199,7 +211,7 @@ class Training:
             raise InputError(f"{self.path}: cannot be read as a checkpoint ({reason}); remove it") from None
 
     def _keep(self, network: "nn.Module", optimizer: Any, epoch: int) -> None:
-        """Write the checkpoint of an epoch; if writing fails, the checkpoint before stays whole."""
+        """Write the checkpoint of an epoch. If writing fails, the checkpoint before it stays whole."""
         import torch
 
         if self.path is None:
@@ -214,7 +226,13 @@ class Training:
 
 
 def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Tensor", chosen: Settings) -> float:
-    """Train for one pass over the rows in random order; returns the mean loss."""
+    """Train the network for one pass over the images in random order, and return the mean loss.
+
+    Args:
+        network, optimizer: both are changed. images: (n, channels, height, width). targets: (n, K). chosen: how it is
+        trained; used are batch (images in a step), device, and bits (True: binary cross-entropy of K bits; False:
+        cross-entropy of a distribution).
+    """
     import torch
 
     network.train()
@@ -232,7 +250,13 @@ def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Ten
 
 
 def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Settings) -> NDArray[np.float64]:
-    """Sigmoids or softmax probabilities (n, K) of images (n, pixels), each a row of pixels."""
+    """A network's predictions (n, K): a sigmoid for each of K bits if it was trained on bits, else softmax
+    probabilities.
+
+    Args:
+        images: (n, pixels), each a row of pixels. settings: how the network was trained; its field bits decides between
+        sigmoids and softmax.
+    """
     import torch
 
     batches = []
@@ -245,7 +269,9 @@ def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Sett
 
 @contextmanager
 def _computing(chosen: Settings) -> Iterator[None]:
-    """Use the chosen number of threads, own random numbers and deterministic kernels; restores the state afterwards."""
+    """A context with the chosen number of threads, random numbers of its own and deterministic kernels; afterwards
+    everything is as before.
+    """
     import torch
 
     before = torch.get_num_threads()

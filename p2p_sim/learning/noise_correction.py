@@ -12,15 +12,18 @@ from p2p_sim.mechanisms import NoiseLaw, Predictor, ReleaseKind
 
 
 class UnbiasedLearner(Learner):
-    """The base of learners that use unbiased weights: their mean over the noise is 1 for the true label, else 0."""
+    """The base of learners that use unbiased weights of the classes: averaged over the noise, the weight of the true
+    label is 1 and that of any other label is 0.
+    """
 
     uses_noise_law: ClassVar[bool] = True
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("hard", "signed")
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from hard labels or from signed weights of the K classes. A hard label is replaced by
-        its row of the inverse of the noise matrix; on average over the noise, these K weights are 1 for the true class
-        and 0 for the others. Signed weights have this property already.
+        """The predictor of class probabilities, learned from hard labels or from labels that are K signed weights of
+        the classes. A hard label is replaced by its row of the inverse of the noise matrix; on average over the noise,
+        these K weights are 1 for the true class and 0 for the others. Signed weights, which some mechanisms release,
+        have this property already.
 
         Args:
             received: released labels that arrived, and the public features of all users.
@@ -37,8 +40,9 @@ class BackwardCorrectionConfig(UnbiasedLearner, WeightedLogisticConfig):
     """Logistic regression with the loss T⁻¹ℓ, whose mean over the noise T is the loss ℓ of the true labels.
 
     This is the backward correction of Patrini et al. (CVPR 2017). A label's weights are a row of T⁻¹ and sum to 1, so
-    that the loss is convex. A label of another user of the cluster, as in the exchange, counts for the user under whose
-    name it is released: this undoes the flips, not the mixing of labels. A noise law without an inverse is refused.
+    that the loss is convex. In the exchange a label may be that of another user of the cluster; it counts for the user
+    under whose name it is released. So the flips are undone, but not the mixing of labels. A noise law without an
+    inverse is refused.
     """
 
     kind: Literal["backward_correction"] = "backward_correction"
@@ -46,14 +50,15 @@ class BackwardCorrectionConfig(UnbiasedLearner, WeightedLogisticConfig):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Released labels, grouped into m observations; an observation is a released label of a user of a bag.
+    """Released labels as m observations. Each is a released label of some user of a bag, where a bag is a set of users:
+    a single user or a cluster.
 
-    A bag is a user or a cluster. The true label of an observation is that of a random user of the bag, so that its
-    predicted distribution is the mean of the distributions predicted for the users.
+    The true label of an observation is taken to be that of a random user of the bag. So its predicted distribution is
+    the mean of the distributions predicted for the bag's users.
 
-    features: (n, d) of the users of all bags, bag by bag. starts: (B,) first row of each bag; no bag is empty.
-    bag: (m,) the bag of each observation. likelihood: (m, K) probability of the released label under each true label.
-    count: (m,) how often the label was released.
+    features: (n, d) of the users of all bags, bag by bag. starts: (B,) first row of each bag; no bag is empty. bag:
+    (m,) the bag of each observation. likelihood: (m, K) probability of the released label under each true label. count:
+    (m,) how often the label was released.
     """
 
     features: NDArray[np.floating]
@@ -65,13 +70,13 @@ class Observed:
     @staticmethod
     def of(received: Received, law: NoiseLaw) -> "Observed":
         """The released hard labels in the form that their likelihood needs. If labels are the users' own, each is an
-        observation by itself, whose bag is the one user. If they are those of random users of a cluster, the bag is the
-        cluster with all its users, and equal labels of a bag (with the same noise matrix) are one observation with a
-        count.
+        observation by itself, and its bag is this one user. If they are those of random users of a cluster, the bag is
+        the cluster with all its users; equal labels of a bag (with the same noise matrix) are then one observation with
+        a count.
 
         Args:
             received: released labels that arrived, and the public features of all users. law: probabilities of each
-            released label given the true one, and whether it is the user's own.
+            released label given the true one, and whether the true label is the user's own.
         """
         labels = received.release.payload.astype(np.int64)
         rows = np.arange(len(labels))
@@ -90,7 +95,7 @@ class Observed:
     def loss(self, distribution: Floats) -> tuple[float, Floats]:
         """The negative log likelihood of the released labels, in nats, and its derivative (n, K) with respect to the
         predictions. The true label behind a released one is taken to follow the mean prediction over the users who may
-        have held it, who are one user or all users of a cluster (a bag).
+        have held it: one user, or all users of a cluster (a bag).
 
         Args:
             distribution: (n, K) class probabilities predicted for the n users of all bags, bag by bag.
@@ -111,7 +116,7 @@ class Observed:
 class Objective:
     """-log likelihood of the observed labels + l2 |W|²/2 without intercepts, as a function of flat coefficients W.
 
-    Scores are linear in the features; for two classes the score of the first class is 0.
+    Scores are linear in the features. If there are two classes, the score of the first is 0.
     """
 
     observed: Observed
@@ -120,11 +125,17 @@ class Objective:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The shape of the coefficients: (d + 1, K), the last row intercepts; (d + 1, 1) for two classes."""
+        """The shape of the coefficients: (d + 1, K), or (d + 1, 1) for two classes; the last row has the intercepts."""
         return self.observed.features.shape[1] + 1, self.num_classes if self.num_classes > 2 else 1
 
     def __call__(self, flat: Floats) -> tuple[float, Floats]:
-        """The objective and its gradient at flat coefficients, as SciPy's minimiser takes them."""
+        """The objective and its gradient, as SciPy's minimiser takes them.
+
+        Args:
+            flat: the coefficients as one vector, row by row; the gradient has the same form. The rows are the d
+            features and, last, the intercept; the columns are the K classes, or the second class alone if there are
+            two.
+        """
         w, x = flat.reshape(self.shape), self.observed.features
         p = LinearSoftmax(w).probabilities(x)
         value, slope = self.observed.loss(p)
@@ -139,22 +150,32 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
     """Logistic regression whose predictions, passed through the public noise, fit the released labels best.
 
     It maximises Σ log Σ_y p(y|x) T[y, ỹ] over released labels ỹ with an L2 penalty (Patrini et al., CVPR 2017, forward
-    correction); T[y, ỹ] is the exact probability of ỹ given the true label y. If a released label is that of a random
-    user of the cluster, as in the exchange, p(y|x) is replaced by its mean over the cluster's users. On true labels
-    this is logistic regression. The objective is not convex; all coefficients start at 0.
+    correction). Here T[y, ỹ] is the exact probability of ỹ given the true label y. If a released label is that of a
+    random user of the cluster, as in the exchange, p(y|x) is replaced by its mean over the cluster's users. On true
+    labels this is logistic regression. The objective is not convex; all coefficients start at 0.
     """
 
     kind: Literal["forward_correction"] = "forward_correction"
     uses_noise_law: ClassVar[bool] = True
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from a release of hard labels whose noise law is public."""
+        """The predictor learned from released hard labels, as the class describes.
+
+        Args:
+            received: the hard labels that arrived, the public probabilities of each released label given the true one,
+            and the features of all users.
+
+        Raises:
+            InputError: these probabilities are not public.
+        """
         return self.fitted(Observed.of(received, received.law(self.kind)), received.num_classes)
 
     def fitted(self, observed: Observed, num_classes: int) -> LinearSoftmax:
-        """The linear model of K classes that maximises the penalised likelihood of the observed labels.
+        """The linear model of K classes that maximises the penalised likelihood of the observed labels. It is found by
+        L-BFGS; all coefficients start at 0.
 
-        It is found by L-BFGS from coefficients that are 0. num_classes: K.
+        Args:
+            observed: released labels with their likelihoods. num_classes: K.
         """
         from scipy.optimize import minimize
 
@@ -170,25 +191,37 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
 
 
 class LabelProportionsConfig(WeightedLogisticConfig):
-    """Logistic regression from the class shares of bags, to which the mean prediction over a bag's users is fitted.
+    """Logistic regression from the class shares of bags (sets of users); a bag's mean prediction over its users is
+    fitted to its shares.
 
     It maximises Σ_b n_b Σ_y s_by log(mean of p(y|x) over the n_b users of bag b) with an L2 penalty (Ardehaly and
-    Culotta, ICDM workshops 2017); s_by are the noisy shares that the mechanism released. The users of a cluster with
-    the same soft label count as one bag, even if they were several bags with equal shares. The objective is not convex;
-    all coefficients start at 0.
+    Culotta, ICDM workshops 2017). Here s_by are the noisy shares that the mechanism released. The users of a cluster
+    with the same soft label count as one bag, even if they were several bags with equal shares. The objective is not
+    convex; all coefficients start at 0.
     """
 
     kind: Literal["label_proportions"] = "label_proportions"
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("soft",)
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from a release of soft labels, the same for all users of a bag."""
+        """The predictor learned from released class shares: all users of a bag, a set of users in one cluster, have the
+        same noisy shares as their label.
+
+        Args:
+            received: these soft labels (K class shares each) that arrived, and the features and clusters of all users.
+        """
         likelihood = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
         return likelihood.fitted(bags_of(received), received.num_classes)
 
 
 def bags_of(received: Received) -> Observed:
-    """The observations of a release of soft labels: of each bag and class, the share times the number of users."""
+    """Released class shares in the form that their likelihood needs. Users of one cluster with the same shares are a
+    bag. For each bag and class there is one observation: the class itself, counted share times number of users, so that
+    counts may be fractions.
+
+    Args:
+        received: released soft labels (K class shares each) that arrived, and the features and clusters of all users.
+    """
     labelled = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
     shares, bag, users = np.unique(labelled, axis=0, return_inverse=True, return_counts=True)
     classes, bags = received.num_classes, len(users)

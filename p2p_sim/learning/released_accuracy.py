@@ -1,24 +1,25 @@
 """The accuracy of a given predictor, estimated from released labels alone.
 
 The users and their true labels are fixed; the noise and the choice of released labels are random. The predictor must
-not have been learned from the labels that judge it. The score of a released label is the unbiased weight of the class
+not have been learned from the labels that judge it. The score s of a released label is the unbiased weight of the class
 predicted for the user: its mean over the noise is 1 if the prediction is right, else 0.
 
-*Labels of the users themselves.* The mean of m scores s is unbiased. Since E s = 1{right} and 1{right}² = 1{right},
-s² - s has the mean Var(s). So Σ(s² - s)/m² estimates the variance without bias.
+*Labels of the users themselves.* The mean of m scores is an unbiased estimate of the accuracy. Since E s = 1{right} and
+1{right}² = 1{right}, s² - s has the mean Var(s). So Σ(s² - s)/m² estimates the variance of the estimate without bias.
 
 *Labels of clusters.* If p are a cluster's shares of true labels, and q its shares of predicted labels, its accuracy
 lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y) (Fréchet), and any value between is possible. With
 estimated shares the lower end would be too high and the upper end too low on average, by at most half of Σ_y σ_y, where
 σ_y is the standard error of p_y. Hence there are three bounds on each side, each with a third of the error probability,
 and the tightest counts:
-- the share p_y of the cluster's majority prediction y, minus or plus 1 - q_y: linear in p, so without bias;
+- the share p_y of the cluster's majority prediction y, minus or plus 1 - q_y; it is linear in p, so it has no bias;
 - the Fréchet bound, minus or plus its largest bias;
-- the Fréchet bound if all clusters with one majority prediction are counted as one cluster, whose errors are smaller.
+- the same if all clusters with the same majority prediction are merged into one cluster, whose errors are smaller.
 
 *Peers drawn with replacement.* Among m released labels of n users, some are of the same user. With v = E Var(score |
 true label), the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance S² has the mean
-Var(score) - v/n, and score² - score has the mean v. So S²/m + v/n is unbiased, while S²/m is too small by v/n.
+Var(score) - v/n, and score² - score has the mean v. So S²/m + v/n is an unbiased estimate of this variance, while S²/m
+is too small by v/n.
 """
 
 from dataclasses import dataclass
@@ -36,10 +37,10 @@ Floats = NDArray[np.float64]
 class AccuracyEstimate:
     """An estimate of a predictor's accuracy among users, from their released labels alone.
 
-    lower, upper: ends of the confidence interval, in [0, 1].
-    value: unbiased estimate, which may lie outside [0, 1]; None if the labels determine a range of accuracies only.
-    identified: whether more labels of the same law would narrow the interval to a point.
-    labels: number of released labels used. confidence: of the interval. basis: the method, in words.
+    lower, upper: ends of the confidence interval, in [0, 1]. value: unbiased estimate, which may lie outside [0, 1];
+    None if the labels only determine a range of accuracies. identified: whether more labels of the same law would
+    narrow the interval to a point. labels: number of released labels used. confidence: of the interval. basis: the
+    method, in words.
     """
 
     lower: float
@@ -57,13 +58,13 @@ class AccuracyEstimate:
 
 @dataclass(frozen=True)
 class _Bound:
-    """An estimate of a lower (or upper) bound on the accuracy, minus (or plus) its largest bias, and its variance."""
+    """An estimate of a lower (or upper) bound on the accuracy, minus (or plus) its largest bias; with its variance."""
 
     value: float
     variance: float
 
     def moved(self, quantile: float) -> float:
-        """The value plus `quantile` standard deviations: an end of a normal confidence interval."""
+        """The value plus `quantile` standard deviations, which is an end of a normal confidence interval."""
         return self.value + quantile * float(np.sqrt(max(self.variance, 0.0)))
 
 
@@ -73,15 +74,17 @@ def validated(
     cluster_offsets: NDArray[np.int64],
     confidence: float = 0.95,
 ) -> AccuracyEstimate:
-    """The accuracy of predictions among the users, with a normal confidence interval.
+    """The accuracy of predictions among the users, estimated from released labels alone: an unbiased value (None if the
+    labels only determine a range) and the two ends of a normal confidence interval.
 
-    If labels are released of the users themselves, it is the accuracy among these users; if of a user's cluster, the
-    accuracy among all users.
+    If released labels are the users' own, it is the accuracy among these users. If they are those of random users of a
+    cluster, it is the accuracy among all users.
 
     Args:
-        predictions: (n,) predicted classes of all users, in 0..K-1. evidence: class scores of the released labels.
-        cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-        confidence: of the interval, between 0 and 1; the approximation was tested with some hundred labels.
+        predictions: (n,) predicted classes of all users, in 0..K-1. evidence: for each released label, the user under
+        whose name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0
+        for the others. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. confidence: of the
+        interval, between 0 and 1; the approximation was tested with some hundred labels.
 
     Raises:
         InputError: no label was released, or an argument is out of its range.
@@ -111,7 +114,9 @@ def _estimate(
 ) -> AccuracyEstimate:
     """The estimate whose interval has the ends `low` and `high`, moved into [0, 1].
 
-    value: unbiased estimate; None: only a range is known. labels: number of released labels. basis: method, in words.
+    Args:
+        low, high: ends of the interval. value: unbiased estimate; None: only a range is known. labels: number of
+        released labels. confidence: of the interval. basis: method, in words.
     """
     lower, upper = np.clip([low, high], 0.0, 1.0).tolist()
     return AccuracyEstimate(
@@ -122,7 +127,15 @@ def _estimate(
 def _of_users(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
-    """The accuracy of the predictions (n,) among the users whose own labels were released."""
+    """The accuracy of predictions among the users whose own labels were released, with a confidence interval.
+
+    Args:
+        predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
+        name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
+        the others. Instead it may give bounds of these numbers, or a bound on an error that all labels of a cluster
+        share; then only a range is estimated. cluster_offsets: (C+1,); cluster c holds users
+        offsets[c]..offsets[c+1]-1. confidence: of the interval, in (0, 1).
+    """
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
     predicted, every = predictions[evidence.user], np.arange(m)
     low = evidence.weights[every, predicted]
@@ -145,17 +158,23 @@ def _of_users(
 
 
 def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The clusters (m,) of the users whose m labels were released; cluster_offsets: (C+1,) first user of each."""
+    """The cluster (m,), numbered from 0, of the user under whose name each of m labels was released.
+
+    Args:
+        evidence: the released labels, with these users. cluster_offsets: (C+1,) first user of each cluster, and n at
+        the end.
+    """
     return np.searchsorted(cluster_offsets, evidence.user, side="right") - 1
 
 
 def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
-    """A bound on the error of the estimated accuracy that does not average out over a cluster's labels, because they
-    share one random error, such as a noisy class distribution. It is the mean of the clusters' bounds, weighted by
-    their users, with its variance; 0 if there is no such error.
+    """A bound on the part of the accuracy estimate's error that does not average out over a cluster's labels, because
+    they share one random error, such as that of a noisy class distribution from which all of them were drawn. It is the
+    mean of the clusters' bounds, weighted by their numbers of users, with its variance; 0 if there is no such error.
 
     Args:
-        evidence: class scores of the released labels. users: (C,) number of users that count in each of C clusters.
+        evidence: the released labels; its field drift has the mean and the variance of each cluster's bound, or is
+        None. users: (C,) number of users that count in each of C clusters.
     """
     if evidence.drift is None:
         return _Bound(0.0, 0.0)
@@ -168,9 +187,9 @@ def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
 class _Shares:
     """Class shares in each cluster.
 
-    weight: (C,) share of the users who are in the cluster. true: (C, K) estimated shares of the true labels.
-    variance: (C, K) of these estimates. predicted: (C, K) shares of the predicted labels.
-    released: (C,) whether a label of the cluster was released.
+    weight: (C,) share of the users who are in the cluster. true: (C, K) estimated shares of the true labels. variance:
+    (C, K) variances of these estimates. predicted: (C, K) shares of the predicted labels. released: (C,) whether a
+    label of the cluster was released.
     """
 
     weight: Floats
@@ -185,10 +204,10 @@ class _Shares:
         return np.asarray(self.predicted.max(axis=1) > 1.0 - 1e-12)
 
     def linear(self, side: float) -> _Bound:
-        """A bound on the accuracy that uses one class of each cluster: if a share q > 1/2 of its users is predicted to
-        be of class y, and an estimated share p of its users is truly of class y, the accuracy there lies between p - (1
-        - q) and p + (1 - q). A cluster without such a majority or without released labels counts with 0 or 1. The bound
-        is linear in p, so that it has no bias.
+        """A bound on the accuracy that uses one class of each cluster. Let a share q > 1/2 of a cluster's users be
+        predicted to be of class y, and let an estimated share p of its users truly be of class y. Then the accuracy
+        there lies between p - (1 - q) and p + (1 - q). A cluster without such a majority or without released labels
+        counts as 0 or 1. The bound is linear in p, so that it has no bias.
 
         Args:
             side: -1 for the lower bound, 1 for the upper bound.
@@ -201,11 +220,11 @@ class _Shares:
 
     def frechet(self, side: float) -> _Bound:
         """A bound on the accuracy from the shares p of true and q of predicted classes in each cluster (Fréchet's
-        inequalities): it lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y). As p is only estimated, these
-        ends are too narrow on average; the largest such bias is subtracted from the lower bound, or added to the upper
-        one.
+        inequalities): the accuracy lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y). As p is only
+        estimated, these ends are too narrow on average; the largest such bias is subtracted from the lower bound, or
+        added to the upper one.
 
-        A cluster in which all predictions are the same adds no bias, and one without released labels counts with 0 or
+        A cluster in which all predictions are the same adds no bias. A cluster without released labels counts as 0 or
         1.
 
         Args:
@@ -221,10 +240,10 @@ class _Shares:
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 
     def pooled(self) -> "_Shares":
-        """The class shares after clusters are merged: those with the same most frequently predicted class become one
-        cluster, separately for clusters with a single predicted class and for those without released labels. So errors
-        of the estimated shares are smaller. Which clusters are merged follows from predictions and from who submitted,
-        not from labels, so that it adds no bias.
+        """The class shares after clusters are merged, so that the errors of the estimated shares are smaller. Clusters
+        become one if they agree in three points: the most frequently predicted class, whether it is the only one
+        predicted, and whether a label was released. These follow from predictions and from who submitted, not from the
+        labels' values. So the choice of clusters that are merged adds no bias.
         """
         k = self.predicted.shape[1]
         kind = (self.predicted.argmax(axis=1) * 2 + self.constant) * 2 + self.released
@@ -241,9 +260,13 @@ class _Shares:
 
 
 def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> _Shares:
-    """The class shares in each cluster: of the predictions (n,), and of true labels, estimated from the evidence.
+    """For each cluster: its share of the users, the class shares of the predictions, those of the true labels as
+    estimated from released labels, the variances of these estimates, and whether any label was released.
 
-    cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+    Args:
+        predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
+        name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
+        the others. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
     """
     k, count = evidence.num_classes, len(cluster_offsets) - 1
     sizes, cluster = np.diff(cluster_offsets), _cluster(evidence, cluster_offsets)
@@ -265,7 +288,16 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
 def _of_clusters(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
-    """The accuracy of the predictions (n,) among all users, from released labels of their clusters."""
+    """The accuracy of predictions among all users, with a confidence interval, from released labels that are each of a
+    random user of the cluster. Only a range of accuracies is estimated, unless each cluster has one predicted class and
+    a released label, and the labels share no error.
+
+    Args:
+        predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
+        name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
+        the others. It may have a bound on an error that all labels of a cluster share. cluster_offsets: (C+1,); cluster
+        c holds users offsets[c]..offsets[c+1]-1. confidence: of the interval, in (0, 1).
+    """
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
     drift = _drift(evidence, np.diff(cluster_offsets))
     if shares.released.all() and shares.constant.all() and evidence.drift is None:
@@ -274,7 +306,7 @@ def _of_clusters(
             bound.moved(-quantile), bound.moved(quantile), value=bound.value, labels=m, confidence=confidence,
             basis="cluster labels: one prediction in each cluster, unbiased, normal interval",
         )  # fmt: skip
-    # three bounds on each side, each with a third of the error probability, hold together: the tightest counts
+    # three bounds on each side, each with a third of the error probability; all hold together, so the tightest counts
     quantile, pooled = _quantile((1.0 - confidence) / 6.0), shares.pooled()
     low, high = (
         [

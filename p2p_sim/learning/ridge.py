@@ -1,4 +1,4 @@
-"""Ridge regression on released numbers, and measures of squared loss, which alone may look at true labels."""
+"""Ridge regression on released numbers, and measures of squared loss; only these measures may look at true labels."""
 
 import math
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ from p2p_sim.population import Examples, FiniteLaw, People, Population
 
 @dataclass(frozen=True, eq=False)
 class LinearValues:
-    """A predictor of numbers on a grid (K,): weights (d,) times (features - middle), plus intercept; middle: (d,)."""
+    """A predictor of numbers: weights (d,) times (features - middle), plus intercept.
+
+    middle: (d,) the features that are subtracted. grid: (K,) the values that a label can have.
+    """
 
     weights: Floats
     middle: Floats
@@ -37,9 +40,9 @@ class LinearValues:
 class RidgeConfig(ValueLearner):
     """Ridge regression with squared loss, for labels that are numbers.
 
-    If `l2` is absent, the model is a posterior mean under these assumptions, with span the width of the public range:
-    the coefficients of standardised features are normal and together explain a variance of (span/4)², and a released
-    number differs from the linear function by a normal error of variance (span/4)² plus that of the public noise.
+    If `l2` is absent, the model is a posterior mean under two assumptions, where span is the width of the public range.
+    The coefficients of standardised features are normal and together explain a variance of (span/4)². A released number
+    differs from the linear function by a normal error of variance (span/4)² plus that of the public noise.
     """
 
     kind: Literal["ridge"] = "ridge"
@@ -59,7 +62,15 @@ class RidgeConfig(ValueLearner):
         return self._fitted(features, numbers, features.std(axis=0), np.array(grid), 0.0)
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from released numbers whose law is public."""
+        """The linear predictor of numbers, learned by ridge regression from released numbers.
+
+        Args:
+            received: the numbers that arrived, the public probabilities of each released number given the true value,
+            and the features and clusters of all users.
+
+        Raises:
+            InputError: these probabilities are not public.
+        """
         law = received.values
         if law is None:
             raise InputError(f"learner.kind = {self.kind!r}: needs numbers whose law the mechanism publishes")
@@ -77,10 +88,10 @@ class RidgeConfig(ValueLearner):
         of the grid everywhere.
 
         Args:
-            rows: (m, d) features of each number. numbers: (m,) released. scale: (d,) standard deviation of each
-            feature among all users, by which it is divided, 0 for a constant one. grid: (K,) label values,
-            ascending; the ends give the public range, and the predictor names the nearest value. noise: variance of
-            the public noise on a number, on which the penalty depends if the configuration gives none.
+            rows: (m, d) features of each number. numbers: (m,) released. scale: (d,) standard deviation of each feature
+            among all users, by which the feature is divided; 0 for a constant one. grid: (K,) label values, ascending;
+            the ends give the public range, and the predictor names the nearest value. noise: variance of the public
+            noise on a number; the penalty depends on it if the configuration gives no penalty.
         """
         quarter, d = (grid[-1] - grid[0]) / 4.0, rows.shape[1]
         if not len(numbers):
@@ -94,16 +105,16 @@ class RidgeConfig(ValueLearner):
 
 
 FIGURES = ("squared_error", "nonprivate_squared_error", "constant_squared_error", "value_spread")
-"""Columns that labels which are numbers add to a result row."""
+"""Columns that a result row has in addition if labels are numbers."""
 
 
 def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tuple[list[float], float, float]:
-    """Expected squared losses under a known law on P points, exactly: of each predictor, as a list; of the best affine
-    function of the features; and of the best constant.
+    """Expected squared losses under a known law on P points, exactly: that of each predictor, as a list; that of the
+    best affine function of the features; and that of the best constant.
 
     Args:
-        people: users whose labels are numbers, with the grid of label values. law: of features and labels. numbers:
-        for each predictor, its predictions (P,) at the law's points.
+        people: users whose labels are numbers, with the grid of label values. law: of features and labels. numbers: for
+        each predictor, its predictions (P,) at the law's points.
     """
     # f(x) = E[y|x] at every point, and the mean variance of a label around it
     values = np.array(people.values)
@@ -116,8 +127,8 @@ def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tupl
 
 
 def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
-    """Squared errors for labels that are numbers, by column of a result row: of the private model (squared_error), of
-    the model without privacy (nonprivate_squared_error; None if there is none), and of a constant
+    """Squared errors for labels that are numbers, by column of a result row: that of the private model (squared_error),
+    that of the model without privacy (nonprivate_squared_error; None if there is none), and that of a constant
     (constant_squared_error). With them comes the standard deviation within clusters of the mean label given the
     features (value_spread).
 
@@ -125,8 +136,8 @@ def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | No
     out, and the constant is the users' mean label.
 
     Args:
-        people: users whose labels are numbers. numbers: predictions at the law's points or for the held-out rows,
-        of the private model and, if there is one, of the model without privacy.
+        people: users whose labels are numbers. numbers: predictions at the law's points or for the held-out rows; first
+        of the private model and then, if there is one, of the model without privacy.
     """
     if people.law is not None:
         errors, _, constant = squared_risks(people, people.law, numbers)
@@ -144,7 +155,7 @@ def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | No
 def spread(people: People) -> float:
     """Standard deviation within clusters of E[y|x], the mean label given the features x, for labels that are numbers.
 
-    It is exact if p(y|x) is known. Otherwise it is the standard deviation of the labels within clusters. Its square is
+    It is exact if p(y|x) is known. Otherwise it is the standard deviation of the labels within clusters; its square is
     an unbiased estimate of an upper bound of the squared exact value. It is for the experimenter, and not private.
     """
     values, law = np.array(people.values), people.law
@@ -163,13 +174,14 @@ def spread(people: People) -> float:
 
 
 def value_floor(people: People, law: ValueLaw | None) -> float | None:
-    """The excess squared loss that remains with infinitely many exchanged numbers, exactly. As a user submits the
-    number of a random user of her cluster, a learner that takes it for her own comes to the affine function of her
-    features that is best for the mean number of her cluster, instead of the best one for her own. None if the law of
-    the data and its clusters is not known, or if released numbers are the users' own.
+    """The excess squared loss that remains with infinitely many exchanged numbers, exactly. A user submits the number
+    of a random user of her cluster, but the learner counts it for her own features. So it finds the affine function of
+    the features that is best for the mean numbers of clusters, instead of the one that is best for users' own numbers.
+    None if the law of the data and its clusters is not known, or if released numbers are the users' own.
 
     Args:
-        law: public probabilities of released numbers given true values; None: not known.
+        people: users whose labels are numbers. law: public probabilities of released numbers given true values; None:
+        not known.
     """
     if law is None or law.source != "cluster" or people.law is None or not people.law_clusters:
         return None

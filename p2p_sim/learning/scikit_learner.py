@@ -1,4 +1,4 @@
-"""Any classifier of scikit-learn as a learner, and boosted trees on unbiased weights of noisy labels."""
+"""Learners with any classifier of scikit-learn, and with boosted trees on unbiased weights of noisy labels."""
 
 import importlib
 import inspect
@@ -49,7 +49,9 @@ class EstimatorConfig(Learner):
         return self.estimator.split(".")[1] not in ("tree", "ensemble", "naive_bayes", "dummy")
 
     def _model(self) -> Any:
-        """A new classifier with the scenario's parameters, not yet fitted."""
+        """A new classifier, not yet fitted, of the scikit-learn class and with the parameters that this configuration
+        names; its random_state is 0 unless one is given.
+        """
         class_ = _classifier(self.estimator)
         accepted = inspect.signature(class_).parameters
         fixed: dict[str, Parameter] = {"random_state": 0} if "random_state" in accepted else {}
@@ -60,12 +62,12 @@ class EstimatorConfig(Learner):
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
         """The scikit-learn classifier fitted to m labels. A label is one training row for each class whose weight is
-        not 0; the weight is the row's sample weight. If all weights are 1, none are passed on. If only one class
-        occurs, or none, the predictor is constant.
+        not 0; the weight is the row's sample weight. If all weights are 1, the classifier gets no sample weights. If
+        only one class occurs, or none, the predictor is constant.
 
         Args:
-            features: (m, d) of each label. weights: (m, K) of the K classes, at least 0; a hard label has weight 1
-            for its class.
+            features: (m, d) of each label. weights: (m, K) of the K classes, at least 0; a hard label has weight 1 for
+            its class.
         """
         rows, labels, count = labelled_rows(features, weights)
         present = np.unique(labels)
@@ -81,10 +83,10 @@ class EstimatorConfig(Learner):
 
 
 def _classifier(name: str) -> Any:
-    """The class of scikit-learn with a full name such as sklearn.naive_bayes.GaussianNB.
+    """The class of scikit-learn with the given full name, such as sklearn.naive_bayes.GaussianNB.
 
     Raises:
-        ValueError: there is no such class, or it is no classifier with predicted probabilities.
+        ValueError: there is no such class, or it is not a classifier with predicted probabilities.
     """
     module, _, last = name.rpartition(".")
     try:
@@ -101,10 +103,10 @@ def _classifier(name: str) -> Any:
 class BoostedTreesConfig(UnbiasedLearner):
     """scikit-learn's histogram gradient boosting: for each class, a squared-loss regression of its unbiased weight.
 
-    The mean of a weight over the noise is 1 for the true label, else 0, so that the regression estimates p(y|x). If a
-    label is that of a random user of the cluster, it estimates the mean of p(y|x) over the cluster. Predictions are the
-    nearest distributions, in which a class may have probability 0: their order counts. A noise law without an inverse
-    is refused.
+    Averaged over the noise, the weight is 1 for the true label and 0 for the others, so that the regression estimates
+    p(y|x). If a label is that of a random user of the cluster, it estimates the mean of p(y|x) over the cluster.
+    Predictions are the distributions that are nearest to the K estimates. In them a class may have probability 0, so
+    only the order of the classes counts. A noise law without an inverse is refused.
     """
 
     kind: Literal["boosted_trees"] = "boosted_trees"
@@ -120,9 +122,11 @@ class BoostedTreesConfig(UnbiasedLearner):
     """Smallest number of labels in a leaf, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor by a regression of each column of weights (m, K), whose rows sum to 1, on features (m, d).
+        """The predictor learned by a regression of each class's weight on the features. If there are two classes, the
+        regression of the second is sufficient.
 
-        Of two classes, the regression of the second is sufficient.
+        Args:
+            features: (m, d). weights: (m, K) unbiased weights of the classes in each label; rows sum to 1.
         """
         from sklearn.ensemble import HistGradientBoostingRegressor
 
@@ -141,7 +145,7 @@ class BoostedTreesConfig(UnbiasedLearner):
 
 @dataclass(frozen=True)
 class _Regressed:
-    """A predictor by a regression of each class's indicator, or by that of the second of two classes."""
+    """A predictor from a regression of each class's indicator or, if there are two classes, of the second one's."""
 
     models: tuple[Any, ...]
 

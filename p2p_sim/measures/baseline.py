@@ -10,7 +10,8 @@ from p2p_sim.measures.intervals import Mean, mean_interval
 class _Model(NamedTuple):
     """One of the two models of a replicate: the private one, or the one that learns without privacy.
 
-    prefix: the beginning of the names of its columns. name: in messages. advice: the end of a message.
+    prefix: the beginning of the names of the model's columns. name: the model's name in messages. advice: the end of a
+    message.
     """
 
     prefix: str
@@ -23,15 +24,18 @@ MODELS = (
     _Model("nonprivate_", "even without privacy, what is learned", "; look at the features and their scales"),
 )
 MAJORITY, CONSTANT_RISK, CONSTANT = "majority_error_rate", "constant_excess_risk", "constant_squared_error"
-"""Columns of baselines: error rate of the majority class, and excess risk and squared error of the best constant."""
+"""Columns of baselines: the error rate of the majority class, and the excess risk and squared error of the best
+constant."""
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
-"""Number of replicates from which a missing gain is evidence about the data, and the advice for fewer replicates."""
+"""Smallest number of replicates with which a missing gain is evidence about the data, and the advice if there are
+fewer."""
 
 
 class Gain(NamedTuple):
-    """The gain in accuracy of a model over always predicting the majority class, as a mean over replicates.
+    """The gain in accuracy of a model over always predicting the majority class.
 
-    accuracy, majority: mean accuracies of the model and of the majority class. gain: mean of paired differences.
+    model: which of the two models. accuracy, majority: mean accuracies of the model and of the majority class over the
+    replicates. gain: mean of their differences within replicates.
     """
 
     model: _Model
@@ -41,9 +45,14 @@ class Gain(NamedTuple):
 
 
 def gains(rows: pd.DataFrame) -> list[Gain]:
-    """Gains of the private and the non-private model over the majority class, from the result rows of one scenario.
+    """The gain in accuracy over always predicting the majority class, of the private and of the non-private model: for
+    each model, its mean accuracy, that of the majority class, and the mean difference with its interval.
 
-    Empty if columns are missing, or if the law is known and nothing can be more accurate than the majority class.
+    A model is left out if its error rate or that of the majority class is missing in a row. The list is empty if the
+    law is known and no classifier can be more accurate than the majority class.
+
+    Args:
+        rows: result rows of one scenario, one for each replicate.
     """
     by_model = list[Gain]()
     for model in MODELS:
@@ -64,7 +73,11 @@ def _numbers(rows: pd.DataFrame, *names: str) -> list[pd.Series]:
 
 
 def warnings_of(rows: pd.DataFrame) -> list[str]:
-    """Warnings, a line each, about the models of one scenario that are not clearly better than a baseline."""
+    """Warnings, one line each, about models of one scenario that are not clearly better than a baseline.
+
+    Args:
+        rows: result rows of the scenario, one for each replicate.
+    """
     compared = gains(rows)
     lines = [
         f"{model.name} has accuracy {accuracy:.4f}, not clearly above the {majority:.4f} of always saying the majority "
@@ -76,9 +89,13 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
-    """The end of a message about a model's gain that is not clearly above 0: advice, for few runs to run more.
+    """The end of a message about a model that is not clearly better than a baseline. It advises to look at the network
+    if fewer than half of the requests were answered (private model only), or to run more replicates if there are two to
+    four; else it is the model's own advice.
 
-    rows: of the scenario.
+    Args:
+        model: the private model or the one without privacy. gain: its gain over the baseline, with the number of
+        replicates. rows: result rows of the scenario.
     """
     if not model.prefix and "fetches" in rows and rows["answered"].sum() < rows["fetches"].sum() / 2:
         return "; few requests were answered: look at the network"
@@ -86,13 +103,15 @@ def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
 
 
 def _riskier_than_a_constant(rows: pd.DataFrame) -> list[str]:
-    """Warnings about models with a larger excess risk than the best constant, where no model can beat the majority."""
+    """Warnings about models with a larger excess risk than the best constant, for laws under which no model can be more
+    accurate than the majority class.
+    """
     lines = []
     for model in MODELS:
         names = f"{model.prefix}error_rate", MAJORITY, f"{model.prefix}excess_risk", CONSTANT_RISK
         if numbers := _numbers(rows, *names):
             errors, majority, excess, constant = numbers
-            # not clearly more accurate, and on average riskier: differences of the same replicates
+            # not clearly more accurate, and on average riskier; differences are taken within replicates
             riskier = mean_interval(excess - constant)
             if riskier.value > 0 and not mean_interval(majority - errors).above_zero:
                 lines.append(
@@ -120,10 +139,13 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
-    """Numbers of scenarios: not clearly more accurate than the majority class, and with a known gain over it.
+    """Two numbers of scenarios: of those whose model is not clearly more accurate than always predicting the majority
+    class, and of all scenarios in which both accuracies are known.
 
-    rows: result rows of several scenarios, which the column "scenario" names.
-    The gain is that of the private model if it is known, else that of the model without privacy.
+    The model is the private one if its accuracy is known, else the one without privacy.
+
+    Args:
+        rows: result rows of several scenarios; the column "scenario" names each row's scenario.
     """
     compared = [each[0] for _, part in rows.groupby("scenario", sort=False) if (each := gains(part))]
     return sum(not first.gain.above_zero for first in compared), len(compared)

@@ -1,9 +1,10 @@
 """Laws on the unit cube and on the line, under which errors of classifiers and of density estimates are exact.
 
-On the cube, x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1. The excess error of a classifier h
-is E |2 p(1|x) - 1| over the x where h differs from the Bayes rule. If h is constant on boxes, this expectation needs
-the integrals of the positive and the negative part of the product. They follow from those of its factors:
-(g h)⁺ = g⁺h⁺ + g⁻h⁻. On the line, half the L1 distance between a law and a density that is constant on cells is exact.
+On the cube, x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1. The excess error of a classifier is
+E |2 p(1|x) - 1| over the x where it differs from the Bayes rule. If it is constant on boxes, this expectation needs the
+integrals of the positive and the negative part of the product. They follow from those of its factors: for two factors g
+and h, (g h)⁺ = g⁺h⁺ + g⁻h⁻. On the line, half the L1 distance between a law and a density that is constant on cells is
+exact.
 """
 
 import math
@@ -24,8 +25,8 @@ class Factor(Protocol):
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """The integrals from 0 to each x of max(g, 0) and of max(-g, 0), two arrays of the shape of x. Their difference
-        is the integral of g, their sum that of |g|; from them the error of a classifier that is constant on boxes
-        follows exactly.
+        is the integral of g, and their sum is that of |g|. The error of a classifier that is constant on boxes follows
+        exactly from them.
         """
 
 
@@ -43,7 +44,12 @@ class Sine:
         return np.sin(2.0 * np.pi * self.periods * x)
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """Integrals from 0 to each x of the positive and of the negative part of g; a period adds 1/(π periods)."""
+        """Integrals from 0 to each x of the positive and of the negative part of g(x) = sin(2π periods x). Each whole
+        period adds 1/(π periods) to each of the two.
+
+        Args:
+            x: numbers in [0, 1], in an array of any shape.
+        """
         whole, rest = np.divmod(self.periods * x, 1.0)
         risen = 1.0 - np.cos(2.0 * np.pi * np.minimum(rest, 0.5))
         fallen = np.where(rest > 0.5, 1.0 + np.cos(2.0 * np.pi * rest), 0.0)
@@ -53,17 +59,21 @@ class Sine:
 
 @dataclass(frozen=True)
 class Harmonic:
-    """The function g(x) = 1 where floor(1/x) is odd and -1 where it is even, which alternates ever faster towards 0."""
+    """The function g(x) = 1 where floor(1/x) is odd and -1 where it is even; it alternates ever faster towards 0."""
 
     def value(self, x: Floats) -> Floats:
-        """g at each of the numbers x in [0, 1], and 1 at 0."""
+        """g at each of the numbers x in [0, 1]; it is 1 at x = 0."""
         inverse = np.floor(1.0 / np.maximum(x, 1e-300))
         return np.where((inverse % 2.0 == 1.0) | (x == 0.0), 1.0, -1.0)
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Integrals from 0 to each x of the positive and of the negative part of g.
 
-        They use that Σ 1/(j(j+1)) over every second j >= m is (ψ((m+1)/2) - ψ(m/2))/2.
+        g has one sign on each interval from 1/(j+1) to 1/j, whose length is 1/(j(j+1)). The sum of these lengths over j
+        = m, m+2, m+4, ... is (ψ((m+1)/2) - ψ(m/2))/2 with the digamma function ψ.
+
+        Args:
+            x: numbers in [0, 1], in an array of any shape.
         """
         from scipy.special import digamma
 
@@ -94,7 +104,7 @@ class StepLaw:
 
 @dataclass(frozen=True)
 class ProductLaw:
-    """The law with x uniform on [0, 1]^d and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
+    """The law in which x is uniform on [0, 1]^d and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
     Args:
         factor: g. dimension: d, at least 1. amplitude: in (0, 1/2].
@@ -105,7 +115,7 @@ class ProductLaw:
     amplitude: float = 0.4
 
     def positive(self, points: Floats) -> Floats:
-        """Probability p(1|x) of label 1 at each of the points (n, d): (n,)."""
+        """Probability p(1|x) = 1/2 + amplitude · g(x_1)···g(x_d) of label 1 at each of the points (n, d): (n,)."""
         return np.asarray(0.5 + self.amplitude * np.prod(self.factor.value(points), axis=1))
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.uint8]]:
@@ -114,11 +124,13 @@ class ProductLaw:
         return points, (rng.random(rows) < self.positive(points)).astype(np.uint8)
 
     def excess_error(self, edges: Floats, predicted: NDArray[np.integer]) -> float:
-        """Error rate, beyond that of Bayes' rule, of a classifier that is constant on boxes; exact to rounding.
+        """How much larger the error rate of a classifier is than the smallest possible one (that of Bayes' rule) under
+        this law, exact to rounding. The classifier is constant on k^d boxes, which k intervals along each of the d axes
+        make.
 
         Args:
-            edges: (k+1,) boundaries of the boxes along every axis, ascending from 0 to 1.
-            predicted: (k^d,) class of each box, the last axis fastest.
+            edges: (k+1,) ends of the intervals along every axis, ascending from 0 to 1. predicted: (k^d,) class of each
+            box, 0 or 1, with the last axis fastest.
         """
         above, below = (np.diff(part) for part in self.factor.parts(edges))
         positive, negative = np.ones(1), np.zeros(1)
@@ -131,26 +143,31 @@ class ProductLaw:
 
 
 def box_centres(edges: Floats, dimension: int) -> Floats:
-    """The midpoints (k^d, d) of the boxes that `edges` (k+1,) makes along every axis, the last axis fastest."""
+    """The midpoints (k^d, d) of the boxes into which `edges` (k+1,) along every axis divide the cube, last axis
+    fastest.
+    """
     middle = 0.5 * (edges[1:] + edges[:-1])
     return np.stack(np.meshgrid(*[middle] * dimension, indexing="ij"), axis=-1).reshape(-1, dimension)
 
 
 class LineLaw(Protocol):
-    """A law on the line whose density is known and monotone between its turning points."""
+    """A law on the line with a known density, which is monotone between its turning points."""
 
     @property
     def turning(self) -> Floats:
         """Points, ascending, between which the density is monotone."""
 
     def cdf(self, x: Floats) -> Floats:
-        """Distribution function: the probability of values up to each x, which may be infinite."""
+        """Distribution function: for each x, which may be infinite, the probability of values up to x."""
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The points (m,) at which the density equals `height` (m,), one in each of m pieces of the line.
+        """The point at which the density equals a given height, in each of m pieces of the line: (m,). On each piece
+        the density is monotone, so that there is at most one such point; the number is arbitrary if there is none. With
+        these points the distance between this density and a constant is computed exactly.
 
-        The density is monotone on a piece. middle: (m,) a point of each piece. The number is arbitrary for a piece in
-        which the density does not reach the height.
+        Args:
+            height: (m,) one height for each piece. middle: (m,) some point of each piece, which tells which piece is
+            meant.
         """
 
     def draw(self, rows: int, rng: np.random.Generator) -> Floats:
@@ -169,7 +186,12 @@ class Normal:
         return np.asarray(ndtr(x))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point where the density equals h, on the side of 0 where `middle` lies: ±sqrt(-2 ln(h sqrt(2π)))."""
+        """The point where the density equals the height h, on the side of 0 where `middle` lies: ±sqrt(-2 ln(h
+        sqrt(2π))).
+
+        Args:
+            height: (m,) heights h. middle: (m,) points that tell the side by their sign.
+        """
         ratio = np.clip(height * math.sqrt(2.0 * math.pi), 1e-300, 1.0)
         return np.asarray(np.copysign(np.sqrt(-2.0 * np.log(ratio)), middle))
 
@@ -187,7 +209,11 @@ class Cauchy:
         return np.asarray(0.5 + np.arctan(x) / math.pi)
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point where the density equals h, on the side of 0 where `middle` lies: ±sqrt(1/(πh) - 1)."""
+        """The point where the density equals the height h, on the side of 0 where `middle` lies: ±sqrt(1/(πh) - 1).
+
+        Args:
+            height: (m,) heights h. middle: (m,) points that tell the side by their sign.
+        """
         ratio = np.clip(height * math.pi, 1e-300, 1.0)
         return np.asarray(np.copysign(np.sqrt(1.0 / ratio - 1.0), middle))
 
@@ -196,10 +222,10 @@ class Cauchy:
 
 
 class Spikes:
-    """A law with half of its mass uniform on [0, 1], half on narrow spikes; its density is piecewise constant.
+    """A law with half of its mass uniform on [0, 1] and half on narrow spikes; its density is piecewise constant.
 
     Args:
-        count: of spikes, at least 1, equally spaced. width: of each, below 1/count.
+        count: number of spikes, at least 1; they are equally spaced. width: of each spike, below 1/count.
     """
 
     def __init__(self, count: int = 10, width: float = 0.002) -> None:
@@ -229,14 +255,16 @@ LINE_LAWS: dict[str, LineLaw] = {"normal": Normal(), "cauchy": Cauchy(), "spikes
 
 
 def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats, origin: float = 0.0) -> float:
-    """Half the L1 distance ½ ∫ |f - f̂| between a law's density f and a density f̂ constant on cells, exact to rounding.
+    """Half the L1 distance ½ ∫ |f - f̂| between a law's density f and a density f̂ constant on cells, exact to
+    rounding.
 
-    It is the total variation distance if f̂ integrates to 1. On each piece between turning points and cells' ends, f is
-    monotone, so it crosses f̂ at one point at most, and the integral is that of f - f̂ on either side of this point.
+    It is the total variation distance if f̂ integrates to 1. The line is divided at the turning points of f and the
+    ends of cells. On each piece f is monotone, so it crosses f̂ at one point at most, and the integral is computed from
+    that of f - f̂ on either side of this point.
 
     Args:
-        law: f. cells: (m,) indices j of the cells with f̂ > 0, ascending. heights: (m,) f̂ on these cells, at least 0.
-        side, origin: cell j is [origin + j·side, origin + (j+1)·side).
+        law: f. cells: (m,) indices j of the cells with f̂ > 0, ascending. side, origin: cell j is [origin + j·side,
+        origin + (j+1)·side). heights: (m,) f̂ on these cells, at least 0.
     """
     starts, ends = origin + cells * side, origin + (cells + 1) * side
     edges = np.unique(np.concatenate([[-np.inf], starts, ends, law.turning, [np.inf]]))

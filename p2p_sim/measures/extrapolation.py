@@ -1,4 +1,6 @@
-"""Predictions for numbers of users that were not measured: fits, largest of n draws, and laws of times on a grid."""
+"""Predictions for numbers of users that were not measured: fitted laws, the largest of n draws, and laws of times on a
+grid.
+"""
 
 import math
 from collections.abc import Callable
@@ -18,16 +20,14 @@ def predict(
     weights: ArrayLike | None = None,
     weight: float = 1.0,
 ) -> Estimate:
-    """Predicts one further measurement by weighted least squares, with a 95% prediction interval by Student's t.
+    """Predicts one further measurement by weighted least squares, with a 95% prediction interval from Student's t.
 
     The interval is right if measurement i is design[i] · b plus an independent normal error of variance s²/weights[i]
     with unknown b and s. No measurement can verify that this law still holds at `at`.
 
     Args:
-        design: (m, p) the terms of the law at each measurement, of rank p < m.
-        values: (m,) the measurements.
-        at: (p,) the terms of the further measurement.
-        weights: (m,) precisions relative to each other, above 0; absent: all 1.
+        design: (m, p) the terms of the law at each measurement, of rank p < m. values: (m,) the measurements. at: (p,)
+        the terms of the further measurement. weights: (m,) precisions relative to each other, above 0; None: all 1.
         weight: of the further measurement; infinity gives the interval of the law itself.
 
     Raises:
@@ -45,7 +45,7 @@ def predict(
         raise ValueError(f"design {X.shape}, values {y.shape}, at {x.shape}, weights {w.shape}: shapes do not fit")
     if not (w > 0).all() or not weight > 0:
         raise ValueError("weights must be above 0")
-    # b by the QR factorisation of √w X, columns scaled to 1; the variance of x·b is s² |R⁻ᵀ x|²
+    # b from the QR factorisation of √w X with columns scaled to 1; the variance of x·b is s² |R⁻ᵀ x|²
     scale = np.abs(X).max(axis=0)
     root = np.sqrt(w)
     Q, R = np.linalg.qr(X / scale * root[:, None])
@@ -61,7 +61,7 @@ def predict(
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:
-    """The probability p such that the (1-p)-quantile of one draw is the `level`-quantile of the largest of n draws.
+    """The probability p for which the (1-p)-quantile of one draw is the `level`-quantile of the largest of n draws.
 
     It solves (1-p)^n = level, without cancellation.
 
@@ -85,21 +85,22 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """The smallest bound that, with probability at least `level`, none of n independent Bin(trials, p) numbers exceeds.
+    """The smallest bound that none of n independent Bin(trials, p) numbers exceeds, with probability at least `level`.
 
     Args:
-        count: n, at least 1. trials, probability: of each number. level: in (0, 1).
+        count: n, at least 1. trials: of each number. probability: p. level: in (0, 1).
     """
     return _most(tail_of_largest(count, level), trials, probability)
 
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A bound that any of n Bin(trials, p) numbers, however dependent, exceeds with probability at most `chance`.
+    """A number that the largest of n Bin(trials, p) numbers exceeds with probability at most `chance`, whether or not
+    these numbers depend on each other.
 
     It follows from the union bound.
 
     Args:
-        count: n, at least 1. trials, probability: of each number. chance: in (0, 1); may be far below 1e-16.
+        count: n, at least 1. trials: of each number. probability: p. chance: in (0, 1); may be far below 1e-16.
     """
     if not count >= 1 or not 0.0 < chance < 1.0:
         raise ValueError(f"count = {count}, chance = {chance}: at least 1, and in (0, 1), are needed")
@@ -107,15 +108,19 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A bound below which any of n Bin(trials, p) numbers, however dependent, is with probability at most `chance`.
+    """A number below which the smallest of n Bin(trials, p) numbers lies with probability at most `chance`, whether or
+    not these numbers depend on each other.
 
-    count: n, at least 1. trials, probability: of each number. chance: in (0, 1).
+    Args:
+        count: n, at least 1. trials: of each number. probability: p. chance: in (0, 1).
     """
     return trials - most_of_any(count, trials, 1.0 - probability, chance)
 
 
 def _most(tail: float, trials: int, probability: float) -> int:
-    """The smallest k with Pr[Bin(trials, p) > k] at most `tail`."""
+    """The smallest number k that a binomial number exceeds with probability at most `tail`: Pr[Bin(trials, probability)
+    > k] <= tail.
+    """
     from scipy.stats import binom
 
     low, high = -1, trials
@@ -130,7 +135,8 @@ class GridLaw:
     """The distribution of the arrival time of an event that may never happen, on a grid of times.
 
     step_s: seconds between two times of the grid, which starts at 0. mass: (cells,) probability of each time; the last
-    cell also holds all later times. The event never happens with the remaining probability, 1 minus the sum of `mass`.
+    one also includes all later times. With the remaining probability, 1 minus the sum of `mass`, the event never
+    happens.
     """
 
     step_s: float
@@ -138,14 +144,13 @@ class GridLaw:
 
     @staticmethod
     def of(distribution: Callable[[Floats], Floats], step_s: float, cells: int, up: bool) -> "GridLaw":
-        """A continuous distribution of arrival times, put on a grid of times from 0 in steps of `step_s` seconds, each
-        time rounded up or down to the grid. The two roundings enclose the distribution. The last time of the grid also
-        gets the probability of all later times.
+        """A continuous distribution of arrival times, put on a grid of times from 0 in steps of `step_s` seconds. Each
+        time is rounded to the grid, up or down; the two roundings enclose the distribution. The last time of the grid
+        also gets the probability of all later times.
 
         Args:
             distribution: the distribution function, which takes times (m,) in seconds and is 0 at time 0. step_s:
-            seconds between two times of the grid. cells: number of times in the grid. up: whether times are rounded
-            up.
+            seconds between two times of the grid. cells: number of times in the grid. up: whether times are rounded up.
         """
         grid = np.arange(cells, dtype=np.float64)
         rounded_down = GridLaw(step_s, np.diff(distribution(grid * step_s), append=1.0))
@@ -157,7 +162,9 @@ class GridLaw:
         return float(self.mass.sum())
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
-        """The distribution of this time plus an independent, earlier one, as of two messages one after the other."""
+        """The distribution of the sum of this time and an independent earlier one, as of two messages one after the
+        other.
+        """
         whole, cells = np.convolve(self.mass, earlier.mass), len(self.mass)
         whole[cells - 1] = whole[cells - 1 :].sum()
         return GridLaw(self.step_s, whole[:cells])
@@ -177,45 +184,61 @@ class GridLaw:
         return GridLaw(self.step_s, mass)
 
     def weighted(self, probability: float) -> "GridLaw":
-        """The distribution if the event only happens with a further probability, independent of its time."""
+        """The distribution if the event, for a reason independent of its time, only happens with the given probability:
+        a message may be lost, for example. All entries of mass are multiplied by it.
+        """
         return GridLaw(self.step_s, self.mass * probability)
 
     def joined(self, alternative: "GridLaw") -> "GridLaw":
-        """The distribution of an event that happens in one of two exclusive ways, as the sum of both masses."""
+        """The distribution of the time of an event that happens in one of two ways that exclude each other: the two
+        laws' masses are added. Their total must be at most 1, and both must have the same grid.
+
+        Args:
+            alternative: the distribution for the other way.
+        """
         return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
-        """Upper quantiles (m,) in seconds for tail probabilities (m,).
-
-        A quantile is the first time of the grid after which the event happens with at most the tail's probability.
+        """Upper quantiles (m,) in seconds for tail probabilities (m,): for each, the first time of the grid after which
+        the event happens with at most the tail's probability.
         """
         after = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
 
     def quantile(self, share: float) -> float:
-        """The time in seconds by which a share, in (0, 1), of all events that ever happen has happened."""
+        """The time in seconds by which the given share, in (0, 1), of all events that ever happen have happened."""
         return float(self.upper_points(np.array([self.total * (1.0 - share)]))[0])
 
     def last(self, count: float, level: float = 0.5) -> float:
-        """The `level`-quantile in seconds of the last arrival among n independent users, by the law of the maximum.
+        """The `level`-quantile, in seconds, of the last arrival among n independent users.
 
         Args:
-            count: n, at least 1, with the users who never arrive. level: in (0, 1); 1/2 gives the median.
+            count: n, at least 1; it includes users who never arrive. level: in (0, 1); 1/2 gives the median.
         """
         return float(self.upper_points(np.array([tail_of_largest(count, level)]))[0])
 
     def draw_last(self, count: float, size: int, rng: np.random.Generator) -> Floats:
-        """Draws the last arrival among `count` independent users, `size` times: (size,) in seconds."""
+        """Draws the time of the last arrival among n independent users, `size` times: (size,) in seconds. Users who
+        never arrive are left out; if nobody arrives, the time is 0.
+
+        Args:
+            count: n, including users who never arrive. size: number of draws. rng: random numbers.
+        """
         return self.upper_points(-np.expm1(np.log1p(-rng.random(size)) / count))
 
     def last_level(self, count: float, time_s: float) -> float:
-        """Probability that the last arrival among `count` independent users is at most `time_s` seconds."""
+        """Probability that none of n independent users arrives after `time_s` seconds.
+
+        Args:
+            count: n, including users who never arrive. time_s: seconds.
+        """
         beyond = float(self.mass[int(np.floor(time_s / self.step_s + 1e-9)) + 1 :].sum())
         return float(np.exp(count * np.log1p(-beyond)))
 
     def served(self, count: float, load_s: float, level: float = 0.5) -> float:
         """An estimate of the `level`-quantile of the time, in seconds, at which a queue has served one message of each
-        of n users, who arrive independently by this distribution; those who never arrive need no service.
+        of n users. Their arrival times are independent and have this distribution; users who never arrive need no
+        service.
 
         The estimate is the largest t + load · Pr[a message arrives at t or later] over times t up to the last arrival's
         quantile, where load is the time that the queue needs for n messages. This is Lindley's recursion for n users

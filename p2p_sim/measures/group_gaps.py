@@ -1,6 +1,6 @@
 """Result columns of groups of users: names of these columns, and each group's loss of accuracy.
 
-The name of such a column is that of a figure, followed by grouping and group in brackets: `error_rate[sex=Female]`.
+The name of such a column is the name of a figure, followed by grouping and group in brackets: `error_rate[sex=Female]`.
 """
 
 import re
@@ -31,12 +31,18 @@ class Group(NamedTuple):
         return f"{self.kind} {self.name}"
 
     def column(self, figure: str) -> str:
-        """The name of the column that holds a figure of the group."""
+        """The name of the result column with a figure of this group: the figure, and in brackets the grouping and the
+        group, such as error_rate[sex=Female].
+
+        Args:
+            figure: the name of the column with the same figure of all users, such as "error_rate".
+        """
         return f"{figure}[{self.kind}={self.name}]"
 
 
 def groups_of(columns: Iterable[Any]) -> list[Group]:
-    """The groups whose error rates are among the given columns, in the order of the columns.
+    """The groups of users whose error rates are among the given columns of result rows, in the order of the columns. A
+    group has a grouping, such as "sex", and a name in it, such as "Female".
 
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
     [Group(kind='class', name='0')]
@@ -56,14 +62,14 @@ def figure_of(column: str) -> tuple[str, Group] | None:
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
-    """How much more accuracy a group loses by privacy than all other users together, for each row: the difference of
-    two losses, each the error rate minus that of the same learner without privacy. It is positive if the group loses
-    more, and NaN if the group is empty or has all users. The other users' loss follows from the loss of all users and
-    the group's share of them.
+    """How much more accuracy a group loses by privacy than all other users together, for each row. It is the difference
+    of two losses, each the error rate minus that of the same learner without privacy. It is positive if the group loses
+    more, and NaN if the group is empty or has all users. The other users' loss follows from the loss of all users, the
+    group's loss and the group's share of the users.
 
     Args:
         rows: result rows, with error rates with and without privacy of all users and of the group, and the group's
-        share. group: whose columns are meant.
+        share. group: the group to compare.
     """
     share = rows[group.column(SHARE)].astype(float)
     own = (rows[group.column(ERROR)] - rows[group.column(REFERENCE)]).astype(float)

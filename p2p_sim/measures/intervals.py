@@ -38,16 +38,20 @@ class Mean(Estimate):
 
     @property
     def above_zero(self) -> bool:
-        """Whether the mean is above 0, with its whole interval if it has one."""
+        """Whether the lower end of the interval is above 0 or, for a single replicate, which has no interval, the mean
+        itself.
+        """
         return (self.low if self.replicates > 1 else self.value) > 0
 
     def within(self, least: float, most: float) -> "Mean":
-        """The mean with its interval cut to the range [least, most] of the quantity; coverage is unchanged."""
+        """The mean with both ends of its interval moved into the range [least, most] in which the quantity must lie.
+        The interval contains the true mean as often as before.
+        """
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
 
 def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
-    """The mean of independent replicates with Student's t confidence interval; a single replicate has NaN ends.
+    """The mean of independent replicates with Student's t confidence interval; a single replicate gives NaN ends.
 
     >>> str(mean_interval([1.0, 2.0, 3.0]))
     '2.0000 [-0.4841, 4.4841]'
@@ -65,16 +69,18 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
 
 
 def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float) -> float:
-    """Expected number of exact (Clopper-Pearson) intervals that miss `rate`, if hits happen at `true_rate`.
+    """The mean number of exact (Clopper-Pearson) confidence intervals that do not contain `rate`, if hits happen at
+    `true_rate`. If many more intervals miss `rate` than are expected for `true_rate` = `rate`, this speaks against the
+    rate.
 
     An interval of k hits in n trials lies above `rate` if at least k hits have a probability below `tail` under `rate`.
     It lies below `rate` if at most k hits have such a probability. The probabilities of these k under `true_rate` are
     summed over the intervals.
 
     Args:
-        sizes: (C,) trials behind each interval, each a whole number of at least 1.
-        rate: the rate that intervals cover or miss, 0 to 1. true_rate: the rate at which hits happen, 0 to 1.
-        tail: error of each end of an interval, in (0, 1/2).
+        sizes: (C,) trials behind each interval, each a whole number of at least 1. rate: the rate that intervals
+        contain or miss, 0 to 1. true_rate: the rate at which hits happen, 0 to 1. tail: error of each end of an
+        interval, in (0, 1/2).
 
     >>> round(expected_misses([180] * 20, 0.5, 0.5, 0.025), 2), round(expected_misses([180] * 20, 0.5, 0.4, 0.025), 1)
     (0.88, 15.1)

@@ -37,7 +37,7 @@ def quality(rows: pd.DataFrame) -> Quality:
 
 
 LOW, HIGH = "_low", "_high"
-"""Endings of the names of columns with the two ends of a mean's 95% interval."""
+"""Endings of the names of the two columns with the ends of a mean's 95% interval."""
 POINT, REPLICATE = "scenario", "replicate"
 _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
@@ -51,9 +51,14 @@ def is_privacy(name: str) -> bool:
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with further columns: accuracies, and the loss and ratio of accuracy against learning without privacy.
+    """The result rows with further columns: accuracy, nonprivate_accuracy and majority_accuracy (1 minus the error
+    rate); excess_error_rate, the loss of accuracy against learning without privacy; and relative_accuracy, the ratio of
+    both accuracies. Each is added if the error rates that it needs are there.
 
     Groups of users get accuracies and losses, too. Missing numbers become NaN, also in a column without any value.
+
+    Args:
+        rows: one row for each replicate, with columns such as error_rate and nonprivate_error_rate.
     """
     table = rows.copy()
     for name in table.columns[table.dtypes == "object"]:
@@ -81,12 +86,12 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     """One row for each scenario: axis values, number of replicates, means with 95% t-intervals, and the largest ε.
 
     A measured column `c` becomes the mean `c` and the ends `c_low` and `c_high` of its interval. The ends are NaN for a
-    single replicate; all three are NaN if a replicate has no value. A privacy column becomes its largest value, without
-    an interval. A text column is kept if within each scenario all rows have the same text.
+    single replicate. All three are NaN if a replicate has no value. A privacy column becomes its largest value, without
+    an interval. A text column is kept if all rows of each scenario have the same text.
 
     Args:
-        rows: one row for each scenario and replicate.
-        axes: columns that are constant within a scenario; they are copied.
+        rows: one row for each scenario and replicate. axes: columns that are constant within a scenario; they are
+        copied.
 
     >>> rows = pd.DataFrame({"scenario": ["a", "a"], "replicate": [0, 1], "x": [1.0, 3.0], "epsilon_upper": [0.5, 0.7]})
     >>> points(rows)[["replicates", "x", "epsilon_upper"]].values.tolist()
@@ -110,9 +115,11 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
-    """Means of columns over each group of rows, each followed by the ends of its 95% t-interval.
+    """Means of columns over each group of rows, each followed by the ends of its 95% t-interval: for a column c the
+    columns c, c_low and c_high, with one row for each group.
 
-    groups: a Pandas groupby. names: of the columns. size: number of rows of each group.
+    Args:
+        groups: a Pandas groupby. names: of the columns. size: number of rows of each group.
     """
     from scipy.special import stdtrit
 
@@ -129,9 +136,11 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """Result rows with the further columns of `derived`, and infinite values NaN, except in privacy columns and axes.
+    """Result rows with further columns: accuracies, and loss and ratio of accuracy against learning without privacy.
+    Infinite values become NaN, except in privacy columns and axes.
 
-    axes: columns that a sweep varies, which stay as they are.
+    Args:
+        rows: one row for each replicate. axes: columns that a sweep varies; they stay as they are.
     """
     table = derived(rows)
     for name in table.columns.difference([*axes, *_NOT_MEASURED]):
@@ -143,11 +152,12 @@ def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
 
 
 def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
-    """A measured column as a table, scenarios by replicates, restricted to replicates that every scenario has.
+    """A measured column as a table with a row for each scenario and a column for each replicate; only replicates that
+    every scenario has are kept.
 
     Args:
-        rows: one row for each scenario and replicate.
-        column: of numbers; a replicate without a number in some scenario is left out.
+        rows: one row for each scenario and replicate. column: name of a column of numbers; a replicate without a number
+        in some scenario is left out.
     """
     table = derived(rows).pivot(index=POINT, columns=REPLICATE, values=column)
     return table.reindex(rows[POINT].drop_duplicates()).astype(float).dropna(axis=1)
@@ -157,10 +167,10 @@ def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 class Difference:
     """The difference of one column between two sets of rows, second minus first, at one point or pooled over points.
 
-    values: of the axes at the point; None: pooled over points.
-    first, second: the means; for a privacy column the largest values of equally many replicates.
-    difference: with a 95% interval; its count is the number of pairs or, if unpaired, the size of the smaller sample.
-    None for a privacy column. counts: numbers of replicates of `first` and `second`.
+    values: axis values of the point; None: pooled over points. first, second: the means; for a privacy column the
+    largest values of equally many replicates. difference: with a 95% interval; its count is the number of pairs or, if
+    unpaired, the size of the smaller sample. None for a privacy column. counts: numbers of replicates of `first` and
+    `second`.
     """
 
     column: str
@@ -205,18 +215,18 @@ def differences(
     sides have or, if unpaired, over the first replicates of each side, equally many on both.
 
     Args:
-        first, second: rows with a column for every axis, at most one row for each replicate and axis values.
-        axes: columns by whose values points are matched; if empty, all rows are one point.
-        column: the column to compare.
-        paired: whether replicates with the same number share their random numbers.
+        first, second: rows with a column for every axis, at most one row for each replicate and axis values. axes:
+        columns; points with the same values in them are compared; if empty, all rows are one point. column: the column
+        to compare. paired: whether replicates with the same number share their random numbers.
 
     Returns:
-        One difference for each shared point, in the order of the first rows; the pooled difference last if there are
-        several. Points without this column on either side, or without a common replicate if paired, are left out.
+        One difference for each shared point, in the order of the first rows. If there are several, the pooled
+        difference comes last. Points without this column on either side, or without a common replicate if paired, are
+        left out.
     """
     tables = []
     for rows in (first, second):
-        # the column with a row for each point, by axis values, and a column for each replicate
+        # the column as a table: a row for each point, found by axis values, and a column for each replicate
         keyed = rows if axes else rows.assign(_all=0)
         keys = [*axes] or ["_all"]
         order = keyed.set_index(keys).index.unique()
@@ -243,9 +253,11 @@ def differences(
 def _difference(
     column: str, a: pd.Series, b: pd.Series, *, values: dict[str, object] | None, paired: bool
 ) -> Difference | None:
-    """The difference between two series of values by replicate, `b` minus `a`; None without values to compare.
+    """The difference between two series of values by replicate, `b` minus `a`; None if there are no values to compare.
 
-    values: of the axes at the point, for the result. paired: whether to compare equal replicates, which both must have.
+    Args:
+        column: the name of their column. a, b: values, with the number of the replicate as index. values: axis values
+        of the point, for the result. paired: whether to compare replicates with the same number, which both must have.
     """
     a, b = a.dropna(), b.dropna()
     if paired:

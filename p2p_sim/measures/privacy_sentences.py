@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NEAR_LOCAL = 0.9
-"""Share of ε₀, the ε of a single noisy label, above which reports say that the exchange adds little privacy."""
+"""If ε is above this share of ε₀, the ε of a single noisy label, reports say that the exchange adds little privacy."""
 DOMINATED = (
     "Randomised response with the same α dominates it, whatever the labels: it has the same ε, nobody must be trusted "
     "for it either, and each noisy label arrives with its owner's features. From its release "
@@ -23,7 +23,7 @@ PAID = (
     "A choice by the outcome looks at true labels, which no ε counts: choose by the reason above, or pay for the "
     "choice (docs/choices.md)."
 )
-"""The warning that choosing a mechanism by its accuracy looks at true labels."""
+"""The warning that someone who chooses a mechanism by its accuracy looks at true labels."""
 
 
 def adds_little(epsilon: float, local: float, basis: str = "") -> str:
@@ -31,9 +31,10 @@ def adds_little(epsilon: float, local: float, basis: str = "") -> str:
     would help. It is empty unless the learner's ε is finite and above 90% of ε₀.
 
     Args:
-        epsilon: the learner's ε. local: ε₀, the ε of a noisy label alone. basis: the statement's words on how ε was
-        computed. If they say that the cause is the number of neighbours, majorities where things can fail, or that
-        nothing but the noise is known to protect, the advice differs; empty: the usual advice.
+        epsilon: the learner's ε. local: ε₀, the ε of a noisy label alone. basis: the privacy statement's words on how ε
+        was computed. The advice depends on them: they may say that a user has few neighbours, that users submit the
+        majority of several peers' labels in a network with faults, or that nothing but the noise is known to protect.
+        Empty: the usual advice.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
@@ -69,21 +70,21 @@ def adds_nothing(epsilon: float, local: float) -> bool:
 
 SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
 KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
-"""An observer's knowledge of labels before any message, in words, by the ending of the columns' names.
+"""What an observer knows of labels before any message, in words, by the ending of the columns' names.
 
 It must be a law under which labels are independent. An observer who knows the *counts* of labels learns about one label
-from messages about other labels, and guesses more labels right.
-"""
+from messages about other labels, and guesses more labels right."""
 
 
 def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
-    """Sentences on how many of 100 labels an observer guesses right with and without users' messages, in the row where
-    it is most with messages. The first is for a learner to whom all labels are equally likely; if the rows have a
-    coalition, one for the coalition follows.
+    """Sentences on how many of 100 labels an observer guesses right with and without users' messages. They are about
+    the row in which most labels are guessed right with messages. The first is for a learner to whom all labels are
+    equally likely; if the rows have a coalition, one for the coalition follows.
 
     Args:
-        rows: result rows. If a row lacks a guessing advantage (advantage_uniform), there is no sentence. every: add
-        a sentence for a learner who knows the class shares of each cluster.
+        rows: result rows, one for each replicate, with the shares of labels guessed right (guess_...) and what messages
+        add to them (advantage_...). If a row lacks advantage_uniform, there is no sentence. every: whether to add a
+        sentence for a learner who knows what share of each cluster's users has each class.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []
@@ -106,7 +107,13 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
 
 
 def population(rows: "pd.DataFrame") -> str:
-    """A sentence on what a public model guesses from features, whoever takes part; empty if no such model is known."""
+    """A sentence on how many of 100 labels a public model, which uses no user's label, guesses right from the features;
+    this depends on the population alone. Empty if no such model is known.
+
+    Args:
+        rows: result rows, one for each replicate; the column guess_model has the share of labels that the model guesses
+        right.
+    """
     if "guess_model" not in rows or rows["guess_model"].isna().any():
         return ""
     right = of_hundred(float(rows["guess_model"].astype(float).mean()), False)

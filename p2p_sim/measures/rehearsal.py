@@ -1,6 +1,6 @@
-"""Chooses the parameters of Algorithm 1 (labels resampled from noisy cluster distributions) on a public law.
+"""Chooses the parameters of Algorithm 1 (labels resampled from noisy cluster distributions) without private data.
 
-The cost of the mechanism depends on the true labels, which must not be used. So a rehearsal runs the mechanism on
+Which parameters are best depends on the true labels, which must not be used. So a rehearsal runs the mechanism on
 made-up clusters, whose label distributions are drawn from a Dirichlet law of concentration 2/K. Each cluster has two
 points with label distributions at L1 distance φ from the cluster's, in opposite directions. The learner predicts the
 majority of the released labels at each point; its excess 0-1 risk is the cost of the parameters. All inputs are public:
@@ -17,7 +17,7 @@ from p2p_sim.privacy.rivals import released_distribution
 
 Floats = NDArray[np.float64]
 REHEARSED = 8_000
-"""Number of clusters of a rehearsal times K, so that its arrays have the same size for every K."""
+"""Number of clusters of a rehearsal times K; so its arrays have the same size for every K."""
 SURE = 3.0
 """Number of standard errors by which a choice must beat uniform randomised response, which needs no guess of φ."""
 SPARED = 1.0 - 1e-9
@@ -36,10 +36,10 @@ class Choice:
 
 
 def uniform(epsilon: float, classes: int) -> Choice:
-    """The parameters of uniform randomised response at ε (Corollary 1) in Algorithm 1, where a curator replaces each
-    label with probability λ by a draw from a noisy label distribution of the cluster. Here σ = ∞, τ = 1/K and λ =
-    K/(K-1+e^ε): the noise is infinite and every class gets the least share, so that the draw is uniform over K classes.
-    ε is lowered by a billionth, so that rounding cannot exceed it.
+    """The parameters of Algorithm 1 that make it uniform randomised response at ε (Corollary 1). In Algorithm 1 a
+    curator replaces each label with probability λ by a draw from a noisy label distribution of the cluster. Here λ =
+    K/(K-1+e^ε), the noise is infinite (σ = ∞) and every class gets at least τ = 1/K, so that the draw is uniform over K
+    classes. ε is lowered by a billionth, so that rounding cannot exceed it.
 
     Args:
         epsilon: ε. classes: K.
@@ -48,10 +48,10 @@ def uniform(epsilon: float, classes: int) -> Choice:
 
 
 def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
-    """Parameters of Algorithm 1 that divide ε: 2/σ for the noise of scale σ on a cluster's label counts, and ln(1 +
-    (1-λ)/(λτ)) for the labels, each of which is replaced with probability λ by a draw from the noisy label
-    distribution, whose entries are at least τ. At τ = 0 all labels are replaced: λ = 1, and all of ε is spent on the
-    distribution. ε is lowered by a billionth, so that rounding cannot exceed it.
+    """Parameters of Algorithm 1 that divide ε into two parts. Noise of scale σ on a cluster's label counts costs 2/σ.
+    The labels cost ln(1 + (1-λ)/(λτ)): each is replaced with probability λ by a draw from the noisy label distribution,
+    whose entries are at least τ. At τ = 0 all labels are replaced: λ = 1, and all of ε is spent on the distribution. ε
+    is lowered by a billionth, so that rounding cannot exceed it.
 
     Args:
         epsilon: ε in all. share: the part of ε for the distribution, 0 to 1. threshold: τ, 0 to 1/K for K classes.
@@ -63,24 +63,25 @@ def split_budget(epsilon: float, share: float, threshold: float) -> Choice:
 
 
 def corollary2(epsilon: float, heterogeneity: float) -> Choice:
-    """Parameters of Corollary 2 as printed in the paper, for Algorithm 1: the probability to replace a label by a draw
+    """Parameters of Corollary 2 for Algorithm 1, as printed in the paper. The probability to replace a label by a draw
     from the cluster's noisy label distribution is λ = 1/(1+(e^ε-1)φ), the noise on label counts has scale σ = 1/ε, and
     entries of the distribution are at least τ = φ. They spend up to 3ε instead of ε.
 
     Args:
-        epsilon: ε. heterogeneity: φ, the mean L1 distance between the label distributions of a user's features and
-        of her cluster.
+        epsilon: ε. heterogeneity: φ, the mean L1 distance between the label distributions of a user's features and of
+        her cluster.
     """
     return Choice(1.0 / (1.0 + math.expm1(epsilon) * heterogeneity), 1.0 / epsilon, heterogeneity)
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The 122 choices of parameters of Algorithm 1 that a rehearsal compares, all at the same ε: uniform randomised
-    response; all labels drawn anew from noisy label distributions; and, for each of 12 thresholds τ (least entries of
-    these distributions) from 0.001/K to 0.8/K, ten splits of ε between distributions and labels.
+    """The 122 choices of parameters of Algorithm 1 that a rehearsal compares, all at the same ε. They are: uniform
+    randomised response; all labels drawn anew from noisy label distributions; and, for each of 12 thresholds τ (least
+    entries of these distributions) from 0.001/K to 0.8/K, ten splits of ε between distributions and labels. Each choice
+    has the probability to resample a label, the scale of the noise, and τ.
 
     Args:
-        epsilon: ε that each choice spends in full. classes: K.
+        epsilon: ε that each choice uses up, less a billionth. classes: K.
     """
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
@@ -93,16 +94,15 @@ def rehearse(
     choices: list[Choice], classes: int, cluster_size: int, decisions: int, heterogeneity: float, seed: int = 0
 ) -> Floats:
     """The excess 0-1 risk of a majority vote after Algorithm 1, for each choice of its parameters and each of about
-    8,000/K made-up clusters, (len(choices), clusters). All choices see the same clusters, users and noise on
+    8,000/K made-up clusters: (len(choices), clusters). All choices see the same clusters, users and noise on
     distributions. In each cluster a learner predicts at two points, each by the majority of the released labels of
     n/decisions users there.
 
     Args:
         choices: parameters to compare: resampling probability, noise scale and threshold; released labels are not
-        debiased. classes: K. cluster_size: n, users of a cluster. decisions: into how many groups, one for each
-        decision of the learner, the users of a cluster are divided evenly. heterogeneity: φ in [0, 1], the L1
-        distance between the label distributions of a point and its cluster. seed: public; decides on all random
-        numbers.
+        debiased. classes: K. cluster_size: n, users of a cluster. decisions: the number of equal groups into which a
+        cluster's users are divided, one for each decision of the learner. heterogeneity: φ in [0, 1], the L1 distance
+        between the label distributions of a point and its cluster. seed: public; all random numbers follow from it.
     """
     rng = np.random.default_rng(seed)
     cluster, points = _law(classes, heterogeneity, rng)
@@ -127,10 +127,10 @@ def rehearse(
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draws the label distributions of R = 8,000 // K made-up clusters, (R, K), and those of two points in each
     cluster, (2, R, K). Between a point and its cluster the probabilities of two labels differ by φ/2, one up and one
-    down, so that their L1 distance is φ; at the other point the signs are opposite.
+    down, so that the L1 distance is φ. At the other point the signs are opposite.
 
     Args:
-        classes: K. heterogeneity: φ; above 1 it counts as 1.
+        classes: K. heterogeneity: φ; above 1 it counts as 1. rng: random numbers.
     """
     phi, count = min(heterogeneity, 1.0), REHEARSED // classes
     cluster = rng.dirichlet(np.full(classes, 2.0 / classes), size=count)
@@ -146,15 +146,15 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
 
 
 def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int, heterogeneity: float) -> Choice:
-    """The parameters of Algorithm 1, among those that spend all of ε, that give the smallest risk on made-up clusters:
-    the resampling probability λ, the scale σ of the noise on label counts, and the least entry τ of a noisy label
-    distribution, with 2/σ + ln(1 + (1-λ)/(λτ)) = ε. No private data are used. Uniform randomised response, for which
-    the labels alone cost ε, is chosen unless another choice is better by three standard errors.
+    """The parameters of Algorithm 1 that give the smallest risk on made-up clusters, among those that spend all of ε.
+    They are the resampling probability λ, the scale σ of the noise on label counts, and the least entry τ of a noisy
+    label distribution, with 2/σ + ln(1 + (1-λ)/(λτ)) = ε. No private data are used. Uniform randomised response, in
+    which only the labels cost ε, is chosen unless another choice is better by three standard errors.
 
     Args:
-        epsilon: ε. classes: K. cluster_size: users of a cluster. decisions: how many majority votes a learner takes
-        in a cluster, each over an equal part of its users. heterogeneity: a public guess of φ, the L1 distance
-        between label distributions of a point and its cluster.
+        epsilon: ε. classes: K. cluster_size: users of a cluster. decisions: how many majority votes a learner takes in
+        a cluster, each over an equal part of its users. heterogeneity: a public guess of φ, the L1 distance between
+        label distributions of a point and its cluster.
     """
     choices = candidates(epsilon, classes)
     risks = rehearse(choices, classes, cluster_size, decisions, heterogeneity)

@@ -30,18 +30,18 @@ def error_rate(mass: Floats, label_distribution: Floats, predicted: Floats) -> f
 def bayes_error_rate(mass: Floats, label_distribution: Floats) -> float:
     """The smallest expected 0-1 loss of any classifier under the law: 1 - E max_k p(k|x).
 
-    mass: (P,) probability of each point x. label_distribution: (P, K) p(k|x).
+    Args:
+        mass: (P,) probability of each point x. label_distribution: (P, K) p(k|x).
     """
     return float(mass @ (1.0 - label_distribution.max(axis=1)))
 
 
 def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float | None:
-    """Area under the ROC curve: the probability that a row of label 1 scores above a row of label 0; ties count half.
-
-    None if a label has no mass.
+    """Area under the ROC curve: the probability that a row of label 1 has a larger score than a row of label 0. Ties
+    count half. None if a label has no mass.
 
     Args:
-        negative, positive: (P,) mass, or number of rows, of labels 0 and 1 at each score. score: (P,).
+        negative, positive: (P,) mass, or number of rows, of labels 0 and 1 at each score. score: (P,) the scores.
 
     >>> area_under_curve(np.array([1.0, 0.0, 1.0]), np.array([0.0, 1.0, 1.0]), np.array([0.1, 0.7, 0.7]))
     0.75
@@ -56,7 +56,8 @@ def area_under_curve(negative: Floats, positive: Floats, score: Floats) -> float
 def constant_risks(mass: Floats, label_distribution: Floats) -> tuple[float, float]:
     """Smallest expected 0-1 loss, and smallest expected log loss in nats, of predictors that ignore the features.
 
-    mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
+    Args:
+        mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
 
     >>> constant_risks(np.array([0.5, 0.5]), np.array([[1.0, 0.0], [0.0, 1.0]]))
     (0.5, 0.6931471805599453)
@@ -78,13 +79,12 @@ def best_logistic_risk(points: Floats, mass: Floats, positive: Floats) -> float:
 def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive: Floats) -> float:
     """Expected log loss, in nats, of the affine logistic model fitted to infinitely many labels of another law.
 
-    The expected loss of the fit is a convex function of w and b. A trust-region Newton method minimises it until the
-    gradient is below 1e-11; nothing is sampled.
+    The expected loss of the fit is a convex function of the model's coefficients. A trust-region Newton method
+    minimises it until the gradient is below 1e-11; nothing is sampled.
 
     Args:
-        points: (P, d) features. mass: (P,) their probabilities.
-        learned: (P,) p(1|x), in [0, 1], of the labels to which the model is fitted.
-        positive: (P,) p(1|x), in [0, 1], of the labels on which the loss is measured.
+        points: (P, d) features. mass: (P,) their probabilities. learned: (P,) p(1|x), in [0, 1], of the labels to which
+        the model is fitted. positive: (P,) p(1|x), in [0, 1], of the labels on which the loss is measured.
     """
     from scipy.optimize import minimize
 
@@ -114,17 +114,22 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
 
 
 def cluster_means(mass: Floats, values: Floats, cluster: NDArray[np.integer]) -> Floats:
-    """The mean (P,) of the values (P,) over each point's cluster (P,), weighted by the points' mass (P,)."""
+    """For each of P points, the weighted mean of a quantity over all points of its cluster: (P,). An example is p(1|x),
+    whose cluster means are the label distribution of each cluster.
+
+    Args:
+        mass: (P,) weight of each point. values: (P,) the quantity at each point. cluster: (P,) cluster of each point.
+    """
     weight = np.bincount(cluster, weights=mass)
     means = np.bincount(cluster, weights=mass * values) / np.where(weight > 0, weight, 1.0)
     return np.asarray(means[cluster])
 
 
 def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.integer], flip_prob: float) -> Floats:
-    """Probability (P,) that the noisy label of a random user of each point's cluster is 1.
+    """For each of P points, the probability that the noisy label of a random user of its cluster is 1: (P,).
 
     Args:
-        mass: (P,) of the points. positive: (P,) p(1|x). cluster: (P,) of the points. flip_prob: α.
+        mass: (P,) probability of each point. positive: (P,) p(1|x). cluster: (P,) cluster of each point. flip_prob: α.
     """
     return (1.0 - 2.0 * flip_prob) * cluster_means(mass, positive, cluster) + flip_prob
 
@@ -133,9 +138,7 @@ def heterogeneity(mass: Floats, label_distribution: Floats, cluster: NDArray[np.
     """Heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the clusters c under a known law, where c is the cluster of x.
 
     Args:
-        mass: (P,) probability of each point.
-        label_distribution: (P, K) p(y|x).
-        cluster: (P,) cluster of each point.
+        mass: (P,) probability of each point. label_distribution: (P, K) p(y|x). cluster: (P,) cluster of each point.
 
     >>> round(heterogeneity(np.full(2, 0.5), np.array([[0.4, 0.6], [0.6, 0.4]]), np.zeros(2, dtype=int)), 12)
     0.2
@@ -151,14 +154,14 @@ def heterogeneity_upper_estimate(
 ) -> float:
     """An unbiased estimate, from true labels, of an upper bound of heterogeneity φ.
 
-    The bound E 2(1 - p(Y|c)) is the φ of labels Y that are certain given the features (p(Y|x) = 1). By Jensen's
-    inequality it is at least φ. The share of the label among the other users of the cluster estimates p(Y|c) without
-    bias. The estimate is for the experimenter: a parameter that depends on it is not private.
+    The bound is E 2(1 - p(Y|c)), where c is the cluster. It is what φ would be if labels Y were certain given the
+    features (p(Y|x) = 1). By Jensen's inequality it is at least φ. The share of the same label among the other users of
+    the cluster estimates p(Y|c) without bias. The estimate is for the experimenter: a parameter that depends on it is
+    not private.
 
     Args:
-        labels: (n,) in 0..K-1, stored cluster by cluster.
-        cluster_offsets: (C+1,) first user of each cluster, and n at the end; a cluster has at least 2 users.
-        num_classes: K.
+        labels: (n,) in 0..K-1, stored cluster by cluster. cluster_offsets: (C+1,) first user of each cluster, and n at
+        the end; a cluster has at least 2 users. num_classes: K.
     """
     sizes = np.diff(cluster_offsets)
     cluster = np.repeat(np.arange(len(sizes)), sizes)

@@ -1,4 +1,4 @@
-"""Fits the growth of excess risk: slopes on log-log scales, and sums of theoretical terms with free constants."""
+"""Fits the growth of excess risk: slopes on log-log scales, and sums of terms from theory with free constants."""
 
 from dataclasses import dataclass
 
@@ -10,26 +10,28 @@ from p2p_sim.measures.intervals import Estimate, Floats
 RESAMPLES = 400
 """Number of bootstrap samples of the replicates for the 95% interval of a fitted constant."""
 VARIES = 1.1
-"""A term varies if its largest value exceeds its smallest by this factor; all other terms together are one constant."""
+"""A term varies if its largest value exceeds its smallest by this factor. All terms that do not vary share one
+constant."""
 
 
 FORMS = {
     "Theorem 4's form": {"φ": 1.0, "α": 1.0, "1/√(θn)": 0.5},
     "squares": {"φ²": 2.0, "α²": 2.0, "1/(θn)": 1.0},
 }
-"""Sums of powers of φ, α and 1/(θn) with free constants; θn is the number of labels that reach the learner.
+"""For each form, its terms as powers of φ, α and 1/(θn), to be fitted with free constants; θn is the number of labels
+that reach the learner.
 
-Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α); it may be smaller. A smooth loss
-grows by squares near its minimum, such as log loss in a model that fits.
-"""
+Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α); it may be smaller. A smooth loss,
+such as log loss in a model that fits, grows by squares near its minimum."""
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A sum of theoretical terms, fitted to measured risks.
+    """A sum of terms from theory, fitted to measured risks.
 
-    name: of the sum in `FORMS`. constants: estimates, by symbol, of the constants of the terms that vary; "fixed" is
-    the constant of all other terms together. fitted: (P,) values at the points. misfit: largest |fitted/measured - 1|.
+    name: the form of the sum, one of `FORMS`. constants: estimates of the constants of the terms that vary, by the
+    term's symbol; "fixed" is the constant of all other terms together. fitted: (P,) values of the sum at the points.
+    misfit: largest |fitted/measured - 1|.
     """
 
     name: str
@@ -46,12 +48,12 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
     """Least-squares slope of ln(mean over replicates) against ln x, with a jackknife t-interval over replicates.
 
     The jackknife leaves out one replicate of all points at a time. So it accounts for random numbers that points share;
-    an interval from the scatter about the line would not. The interval is for the slope of the expected values at these
-    x; it does not claim that the expected values lie on a line.
+    an interval from the scatter of points about the line would not. The interval is for the slope of the expected
+    values at these x; it does not claim that the expected values lie on a line.
 
     Args:
-        x: (P,) above 0, at least two distinct values.
-        values: (P, R) at each point and replicate; the means over replicates must be above 0.
+        x: (P,) above 0, at least two distinct values. values: (P, R) at each point and replicate; the means over
+        replicates must be above 0.
 
     Raises:
         ValueError: x or a mean is not above 0, or all x are equal.
@@ -82,13 +84,14 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
     probability, and θn the number of labels that reach the learner.
 
     The fit minimises Σ (fitted/measured - 1)², so that small and large risks count alike. The 95% percentile intervals
-    come from replicates resampled for all points at once. They are too narrow for few replicates, and one-sided if a
-    constant is 0. Terms that do not vary over the points cannot be separated: they share one constant.
+    come from resampled replicates; a replicate is resampled for all points at once. They are too narrow for few
+    replicates, and one-sided if a constant is 0. Terms that do not vary over the points cannot be separated: they share
+    one constant.
 
     Args:
         table: a row for each of P points, with columns sampling_rate (θ), num_users (n), heterogeneity (φ) and
-        flip_prob (α). values: (P, R) risks at each point and replicate, with means over replicates above 0. rng:
-        draws the resampled replicates.
+        flip_prob (α). values: (P, R) risks at each point and replicate, with means over replicates above 0. rng: draws
+        the resampled replicates.
 
     Raises:
         ValueError: there are fewer points than constants, terms vary in step, or a mean is not above 0.
@@ -101,15 +104,15 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
 
 
 def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng: np.random.Generator) -> Fit:
-    """One formula for the excess risk, a sum of three terms with free constants of at least 0, fitted to the means over
-    replicates; with 95% intervals. The terms are powers of φ (heterogeneity of clusters), of α (flip probability) and
-    of 1/(θn) (one over the number of labels that reach the learner). Terms that do not vary over the points share one
+    """One formula for the excess risk, fitted to the means over replicates, with 95% intervals. It is a sum of three
+    terms with free constants of at least 0: powers of φ (heterogeneity of clusters), of α (flip probability) and of
+    1/(θn) (one over the number of labels that reach the learner). Terms that do not vary over the points share one
     constant.
 
     Args:
         name: of the formula. powers: the exponents of φ, α and 1/(θn), in this order, each under the term's symbol,
-        such as "1/√(θn)": 0.5. base: (P, 3) φ, α and 1/(θn) at each of P points. values: (P, R) risks measured at
-        each point and replicate. rng: draws the resampled replicates.
+        such as "1/√(θn)": 0.5. base: (P, 3) φ, α and 1/(θn) at each of P points. values: (P, R) risks measured at each
+        point and replicate. rng: draws the resampled replicates.
 
     Raises:
         ValueError: there are fewer points than constants, or terms vary in step.
@@ -137,7 +140,11 @@ def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng:
 
 
 def _relative_nnls(design: Floats, mean: Floats) -> Floats:
-    """The constants c (p,), at least 0, that minimise Σ ((design c)/mean - 1)²; design: (P, p). mean: (P,), above 0."""
+    """The constants c (p,), at least 0, that minimise Σ ((design c)/mean - 1)².
+
+    Args:
+        design: (P, p). mean: (P,) above 0.
+    """
     from scipy.optimize import nnls
 
     relative = design / mean[:, None]

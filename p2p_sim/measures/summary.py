@@ -69,11 +69,11 @@ TOTALS = (
     "learner_messages",
     "learner_bytes",
 )
-"""Counts of requests, messages and bytes, which add up over the replicates."""
+"""Counts of requests, messages and bytes, which are summed over the replicates."""
 
 
 def means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Mean and 95% interval of every measured column without missing values; an AUC's interval is cut to [0, 1]."""
+    """Mean and 95% interval of every measured column that has no missing values; an AUC's interval is cut to [0, 1]."""
     intervals = {name: mean_interval(rows[name].astype(float)) for name in _complete(rows, MEANS)}
     return {name: mean.within(0.0, 1.0) if name.endswith("auc") else mean for name, mean in intervals.items()}
 
@@ -84,16 +84,22 @@ def _complete(rows: "pd.DataFrame", names: Sequence[str]) -> list[str]:
 
 
 def excess_error(rows: "pd.DataFrame") -> Mean | None:
-    """Mean difference of the private and the non-private error rate of each replicate; None without the latter."""
+    """Mean over replicates of the private minus the non-private error rate; None if the latter is missing in a
+    replicate.
+    """
     if rows["nonprivate_error_rate"].isna().any():
         return None
     return mean_interval((rows["error_rate"] - rows["nonprivate_error_rate"]).astype(float))
 
 
 def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Mean and 95% interval of every group's share, error rates and loss of accuracy, by column.
+    """Mean over replicates, with 95% interval, of figures of each group of users, by column: the group's share, its
+    error rates with and without privacy, and their difference, the loss of accuracy. A group has the users of one
+    class, with one value of a public column such as sex, or in clusters of similar size. Columns that are missing in
+    some replicate are left out.
 
-    Columns that are missing in some replicate are left out.
+    Args:
+        rows: result rows of one scenario, one for each replicate.
     """
     from p2p_sim.measures.point_means import derived
 
@@ -108,10 +114,13 @@ def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
 
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
-    """A summary of one scenario's rows as a record for JSON, with `totals` if messages were simulated.
+    """A summary of one scenario's result rows as a record for JSON: the number of replicates; the mechanism, the
+    observer and other texts; δ, θ and the range of each parameter; the largest value of each ε; means with 95%
+    intervals; and, if messages were simulated, the entry totals with the sums of requests, messages and bytes over the
+    replicates.
 
     Args:
-        rows: of the scenario. parameters: columns that hold parameters of its mechanism.
+        rows: one for each replicate of the scenario. parameters: columns with parameters of its mechanism.
     """
     first = rows.iloc[0]
     words = ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")

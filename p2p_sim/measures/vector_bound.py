@@ -15,9 +15,9 @@ Floats = NDArray[np.float64]
 class PointwiseRisk:
     """The excess risk of a classifier at each of n points, and Theorem 2's bound; the theorem is about their means.
 
-    error: (n,) Δ(x), the largest error of a learned bit's probability.
-    excess: (n,) η*(x) - η_c(x): the largest class probability minus that of the predicted class.
-    bound: (n,) Theorem 2's bound, at every point at least `excess`.
+    error: (n,) Δ(x), the largest error of the estimated probability of a noisy bit. excess: (n,) η*(x) - η_c(x): the
+    largest class probability minus that of the predicted class. bound: (n,) Theorem 2's bound, at every point at least
+    `excess`.
     """
 
     error: Floats
@@ -26,20 +26,22 @@ class PointwiseRisk:
 
 
 def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> PointwiseRisk:
-    """The excess risk at n points of a model that learned from noisy one-hot labels, and its bound by the paper
-    (equations 18 to 21). Each user's K bits were flipped with probability 1/(1 + e^(ε/2)); the model estimates for each
-    j the probability that the noisy bit Z(j) is 1, and predicts the class with the largest estimate.
+    """The excess risk at n points of a model that learned from noisy one-hot labels, and its bound by Theorem 2 of the
+    paper (equations 18 to 21). Each user's label is a vector of K bits, and each bit was flipped with probability 1/(1
+    + e^(ε/2)). For each class j the model estimates the probability that the noisy bit Z(j) is 1, and predicts the
+    class with the largest estimate.
 
-    Let Δ be the largest error of these estimates at a point, and Δ_ε = Δ/tanh(ε/4). The bound is 2Δ_ε where η* - η_s ≤
-    2Δ_ε, and 0 elsewhere; η* and η_s are the largest and the second largest class probability.
+    Let Δ be the largest error of these estimates at a point. The class probabilities that follow from them have the
+    largest error Δ_ε = Δ/tanh(ε/4). Let η* and η_s be the largest and the second largest true class probability. The
+    bound is 2Δ_ε where η* - η_s ≤ 2Δ_ε, and 0 elsewhere.
 
     >>> found = theorem_2(np.array([[0.5, 0.4]]), np.array([[0.4, 0.6]]), epsilon=2.0)
     >>> found.excess.round(3).tolist(), found.bound.round(3).tolist()
     ([0.2], [0.633])
 
     Args:
-        learned: (n, K) the model's estimate g_j(x) of P(Z(j) = 1 | x) at each point x. label_distribution: (n, K)
-        true class probabilities η_j(x), K at least 2. epsilon: ε of all bits of a user together, above 0.
+        learned: (n, K) the model's estimate g_j(x) of P(Z(j) = 1 | x) at each point x. label_distribution: (n, K) true
+        class probabilities η_j(x), K at least 2. epsilon: ε of all bits of a user together, above 0.
     """
     if learned.shape != label_distribution.shape or learned.ndim != 2 or learned.shape[1] < 2:
         raise ValueError(f"learned of shape {learned.shape}: needs (n, K), K at least 2, as label_distribution has")

@@ -31,7 +31,7 @@ from p2p_sim.privacy import (
 )
 
 UP = 1.0 + 2.0**-45
-"""Factor by which figures computed from a matrix of probabilities are rounded up."""
+"""Factor that rounds up figures computed from a matrix of probabilities."""
 
 
 class Channel(Mechanism):
@@ -53,21 +53,20 @@ class Channel(Mechanism):
 
     @property
     def noise(self) -> Message:
-        """The randomizer of this mechanism, once `deployed` has fixed the parameters."""
+        """The randomizer of this mechanism. It exists once `deployed` has fixed the mechanism's parameters."""
         return self.randomizer(self.setup)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the noisy label of every user (n,), each released under her own name."""
+        """Returns the noisy label of every user (n,), each released under the user's own name."""
         noise = self.noise
         return LabelRelease.of(noise.released(noise.randomize(labels, streams.generator("flip"))), noise.releases)
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
         """The public probabilities of each released label given the true label, which learners may use: one matrix (K,
         K) for all labels, and whether a released label is the user's own or that of a random user of her cluster. None
-        if messages carry something else than a class. A subclass that changes labels after the randomizer must override
-        this method.
+        if messages do not carry a class. A subclass that changes labels after the randomizer must override this method.
 
         Args:
             outcome: the result of the run, which does not matter here.
@@ -143,8 +142,12 @@ class LocalChannel(Channel):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """None: no accountant with a whole curve δ(ε) is offered. What needs such a curve, such as a guessing
-        advantage, uses the single statement that ε is at most ε₀ at every δ.
+        """Always None: for this mechanism there is no accountant that bounds δ at every ε. What needs one, such as a
+        bound on how well the learner guesses a label, uses the single statement that ε is at most ε₀ (the ε of one
+        noisy label) at every δ.
+
+        Args:
+            outcome, cluster_sizes, situation: not used.
         """
         return None
 
@@ -158,16 +161,17 @@ class ShuffledChannel(Channel):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the noisy labels of all users (n,), randomly permuted among the users of each cluster."""
+        """Returns the noisy labels of all users (n,), in random order within each cluster."""
         sent, sizes = super().release(labels, features, clusters, streams), np.diff(clusters)
         cluster, keys = np.repeat(np.arange(len(sizes)), sizes), streams.generator("shuffle").random(labels.size)
         return replace(sent, payload=sent.payload[np.lexsort((keys, cluster))])
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
-        """Scores of the K classes for each released label, from which accuracy can be estimated without true labels:
-        given the label of a random user of the cluster, their mean is its one-hot vector. Every user's label is
-        released once, under a random name of her cluster, which makes estimates more precise than if one label could
-        appear under several names. None if the noise gives no such scores.
+        """Scores of the K classes for each released label, from which accuracy can be estimated without true labels.
+        Averaged over the noise, the scores are 1 for the true class of the label's owner, a random user of the cluster,
+        and 0 for the other classes. The result also says that no label was released twice: the shuffler gives each
+        user's label to exactly one name of her cluster, which makes estimates more precise. None if the noise gives no
+        such scores.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -181,8 +185,8 @@ class ShuffledChannel(Channel):
 class Table(Message):
     """A randomizer given by a matrix of probabilities: a label is replaced by a draw from its row of the matrix.
 
-    rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z.
-    parameters: empty, as the mechanism that makes the matrix has parameters of its own.
+    rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z. parameters: empty, as
+    the mechanism that makes the matrix has its own parameters.
     """
 
     rows: tuple[tuple[float, ...], ...]
@@ -202,7 +206,7 @@ class Table(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between the messages of two labels, rounded up."""
+        """Largest total variation distance between the messages of two labels, rounded up."""
         return min(1.0, law_delta(self.transition, 0.0) * UP)
 
     @property
@@ -210,12 +214,16 @@ class Table(Message):
         return (len(self.rows) - 1).bit_length()
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bracket of δ(ε) of one message whose sender is known: the largest Σ max(0, P - e^ε P') over rows P, P'."""
+        """Lower and upper bound of δ(ε) of one message whose sender is known: the largest Σ max(0, P - e^ε P') over
+        rows P, P' of the matrix.
+        """
         delta = law_delta(self.transition, epsilon)
         return Bracket(delta / UP, 0.0 if epsilon >= self.local_epsilon else min(1.0, delta * UP + 1e-15))
 
     def attained(self, delta: float) -> float:
-        """An ε at which δ(ε) of one message is still above δ, so that every valid ε at δ is larger."""
+        """A lower bound of ε at a given δ, for one message whose sender is known: at this ε, δ(ε) is still above δ, so
+        that only larger ε can hold at δ.
+        """
         return attained_epsilon(self.transition, delta, min(self.local_epsilon, 700.0))
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -226,14 +234,16 @@ class Table(Message):
 
 @dataclass(frozen=True)
 class TableAccountant(MessageAccountant):
-    """Accountant of a message of a `Table` whose sender the observer knows; exact up to rounding."""
+    """Accountant for one message that a matrix of probabilities makes, against an observer who knows the sender; exact
+    up to rounding.
+    """
 
     basis = "exact: the law of the noisy label"
     conditions: tuple[str, ...] = ()
 
 
 class LocalMechanism(LocalChannel):
-    """Base of local mechanisms given by a matrix; a subclass defines `kind`, keys of its own, and `transition`."""
+    """Base of local mechanisms given by a matrix. A subclass defines `kind`, keys of its own, and `transition`."""
 
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
 
@@ -245,7 +255,7 @@ class LocalMechanism(LocalChannel):
         """The randomizer that draws a user's message from the row of `transition` for her label.
 
         Raises:
-            InputError: the matrix has the wrong shape, or one of its rows is no distribution.
+            InputError: the matrix has the wrong shape, or one of its rows is not a distribution.
         """
         table: Any = self.transition(setup.num_classes)
         shape, method = (setup.num_classes,) * 2, method_of(maker_of(self), self, "transition")

@@ -25,13 +25,12 @@ def released_distributions(
 ) -> Floats:
     """Draws the noisy label distribution q̃ of each cluster, a row of (C, K), as in Algorithm 1, lines 2 to 20.
 
-    Laplace noise is added to the cluster's label shares; they are clipped to [τ, 1] and scaled to sum 1.
+    Laplace noise is added to the cluster's label shares; they are then clipped to [τ, 1] and scaled to sum 1.
 
     Args:
-        counts: (C, K) number of users of each cluster with each label; every cluster has users.
-        threshold: τ in [0, 1/K].
-        noise_scale: σ >= 0, in numbers of users; at σ = ∞ the labels have no influence on q̃.
-        rng: draws C·K numbers.
+        counts: (C, K) number of users of each cluster with each label; every cluster has users. threshold: τ in [0,
+        1/K]. noise_scale: σ >= 0, in numbers of users; at σ = ∞ the labels have no influence on q̃. rng: draws C·K
+        numbers.
     """
     noise = rng.laplace(size=counts.shape)
     sizes = counts.sum(axis=1, keepdims=True)
@@ -83,7 +82,7 @@ class ClusterResponse:
 
 
 def _sample(q: Floats, cluster: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Draws m labels, the i-th from the distribution q[cluster[i]]; q is (C, K), `cluster` is (m,)."""
+    """Draws m labels, (m,): label i comes from the distribution in row cluster[i] of q (C, K)."""
     classes = q.shape[1]
     bounds = np.cumsum(q, axis=1)
     bounds /= bounds[:, -1:]
@@ -172,12 +171,13 @@ class ClusterRRConfig(Mechanism):
         return self.oracle
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with φ, the heterogeneity of the clusters that the choice of noise assumes, set to a given
-        value that comes from the population itself. Such a choice looks at private data, so that no ε covers it.
+        """This configuration with φ set to a value that comes from the population itself. It is for experiments that
+        show what the best possible choice of noise would give: such a choice looks at private data, so that no ε covers
+        it, and results say so.
 
         Args:
-            heterogeneity: φ of the population: the mean over users of Σ_y |p(y|x) - p(y|c)|, with features x in a
-            cluster c.
+            heterogeneity: φ of the population: the mean over users of Σ_y |p(y|x) - p(y|c)|, where p(y|x) is the
+            probability of label y for a user's features x and p(y|c) its probability in her cluster c.
         """
         return self.model_copy(update={"heterogeneity": heterogeneity})
 
@@ -195,7 +195,7 @@ class ClusterRRConfig(Mechanism):
             return self.model_copy(update={"noise_scale": math.inf if self.noise_scale is None else self.noise_scale})
         choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
         if self.approximate:
-            # from twice the target down, the first pure ε whose parameters are certified for (ε, δ) in all clusters
+            # from twice the target down, the first pure ε whose parameters meet the target (ε, δ) in all clusters
             for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
                 stretched = self._choice(factor * self.target_epsilon, setup.sizes, setup.num_classes)
                 noise = (stretched.resampling_prob, stretched.noise_scale, stretched.threshold, False)
@@ -215,13 +215,14 @@ class ClusterRRConfig(Mechanism):
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
         """The labels that the curator releases, one for each of n users: with probability λ a label is replaced by a
-        draw from the noisy label distribution of her cluster. If a bias correction β is set, each is released as K
-        signed weights (K classes) that undo a resampling of probability β on average, and that reveal the noisy
-        distribution.
+        draw from the noisy label distribution q̃ of the user's cluster. If a bias correction β > 0 is set, each label z
+        is released as K weights instead, (1{z = y} - β q̃_y)/(1 - β) for class y, some below 0. If labels were replaced
+        with probability β, the mean of these weights would be 1 for the true class and 0 for the others. They reveal
+        q̃.
 
         Args:
-            labels: (n,) true labels, cluster by cluster. features: not used. clusters: (C+1,); cluster c holds
-            users clusters[c]..clusters[c+1]-1. streams: random numbers of the run.
+            labels: (n,) true labels, cluster by cluster. features: not used. clusters: (C+1,); cluster c holds users
+            clusters[c]..clusters[c+1]-1. streams: random numbers of the run.
         """
         noisy, q = self.response.draw(
             labels, clusters, streams.generator("cluster-noise"), streams.generator("resample")
@@ -232,22 +233,22 @@ class ClusterRRConfig(Mechanism):
         return LabelRelease.of(weights, "signed")
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
-        """Scores of the K classes for each released label z, from which accuracy can be estimated without true labels:
-        on average over the noise they are the one-hot vector of the user's own label or, if all labels were drawn anew,
-        the class shares of her cluster; up to an error that `drift` bounds.
+        """Scores of the K classes for each released label z, from which accuracy can be estimated without true labels.
+        Averaged over the noise, they are 1 for the user's own true class and 0 for the others or, if all labels were
+        drawn anew, the class shares of her cluster. Both hold up to an error that all labels of a cluster share; the
+        result has a bound of it for each cluster.
 
         A label is drawn anew with probability λ, from the cluster's noisy label distribution q̃. If q̃ is released
         (bias correction β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) have no such error. If β = 0 and λ < 1, the
-        cluster's shares of released labels stand for q̃; at λ = 1 the scores are 1{z}.
+        cluster's shares of released labels stand for q̃. At λ = 1 the scores are 1{z}.
 
-        An estimated accuracy is then off by λ Σ_y q_y (q̃_y - p_y) for shares q of predicted and p of true classes; at
+        For shares q of predicted and p of true classes, an estimated accuracy is then off by λ Σ_y q_y (q̃_y - p_y). At
         λ = 1 an estimated share of class y is off by q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃
-        before it is scaled to sum 1. This is at most λ Σ_y (|L_y| + τ), with the Laplace noise L of scale σ/n in a
-        cluster of n users, and the least entry τ of r.
+        before it is scaled to sum 1. This is at most λ Σ_y (|L_y| + τ). Here L_y is the Laplace noise on the share of
+        class y, of scale σ/n in a cluster of n users, and τ is the smallest possible entry of r.
 
         Args:
-            outcome: the result of the run. cluster_offsets: (C+1,); cluster c holds users
-            offsets[c]..offsets[c+1]-1.
+            outcome: the result of the run. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
         """
         release = outcome.labels
         (rate, sigma, tau, beta), k = self.parameters.values(), self.setup.num_classes
@@ -266,12 +267,13 @@ class ClusterRRConfig(Mechanism):
         return Evidence(release.user, (indicator - rate * mean[cluster]) / (1.0 - rate), drift=drift)
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
-        """The accountant that bounds what the learner learns of one user's label in a cluster of `size` users. If the
-        key `approximate` is true, it also counts what the random labels hide of the noisy label distribution, and may
-        take seconds; else it states a pure ε (δ = 0).
+        """The accountant that bounds what the learner learns of one user's label in a cluster of `size` users. By
+        default it states a pure ε (δ = 0). If the key `approximate` is true, it uses that the learner only sees the
+        labels, not the noisy label distribution from which they are drawn: they hide a part of it, so less noise gives
+        the same ε. This may take seconds.
 
         Args:
-            setup: of the scenario; only its number of classes matters.
+            setup: of the scenario; only its number of classes matters. size: number of users of her cluster.
         """
         lam, sigma, tau, beta = self.parameters.values()
         return ClusterResampling(
@@ -280,8 +282,8 @@ class ClusterRRConfig(Mechanism):
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         """The ε that the paper's Theorem 1 gives as printed, for the smallest cluster, under the results column
-        "epsilon_paper". It is no certified bound: the theorem assumes that one label share differs between neighbouring
-        data sets, although two shares differ.
+        "epsilon_paper". It is not a certified bound. The theorem assumes that, if one user's label changes, the share
+        of one class in her cluster changes; but the shares of two classes change.
 
         Args:
             situation, delta: not used. sizes: number of users of each cluster.
@@ -289,9 +291,10 @@ class ClusterRRConfig(Mechanism):
         return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """The resampling probability λ, noise scale σ and threshold τ of Algorithm 1 that spend ε, for clusters of the
-        mean size in two digits. How ε is divided between noisy label distributions and labels is set by the key
-        `split`: "optimised", "half", "uniform", or "as-printed", which costs up to 3ε.
+        """The resampling probability λ, noise scale σ and threshold τ of Algorithm 1 with which noisy label
+        distributions and labels together cost ε. The key `split` says how ε is divided between the two: "optimised",
+        "half", "uniform" (all on labels), or "as-printed" (the paper's formulas, with which they cost up to 3ε). The
+        cluster size is taken to be the mean, rounded to two significant digits.
 
         Args:
             epsilon: ε, at δ = 0. sizes: (C,) number of users of each cluster. num_classes: K.
@@ -307,14 +310,15 @@ class ClusterRRConfig(Mechanism):
 def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int, decisions: int) -> Choice:
     """The parameters of Algorithm 1 that spend ε at δ = 0: the probability λ that a label is replaced by a draw from
     the cluster's noisy label distribution, the scale σ of the noise on label counts, and the least entry τ of the
-    distribution. Results are kept, as replicates ask the same.
+    distribution. Results are kept in memory, as several replicates need the same.
 
     Args:
-        split: how ε is divided between distributions and labels: "uniform" (uniform randomised response),
-        "optimised" (the best on made-up clusters), "half" (half of ε each, τ = φ, at most 1/K), or "as-printed"
-        (Corollary 2, with φ at most 1/K, which costs up to 3ε). epsilon: ε. phi: φ, a guess of how much label
-        distributions differ within a cluster (L1 distance). classes: K. size: users of a cluster. decisions: how
-        many majority votes a learner takes in a cluster; only for "optimised".
+        split: how ε is divided between distributions and labels: "uniform" (uniform randomised response), "optimised"
+        (the best in a simulation with clusters drawn at random, without private data), "half" (half of ε each, τ = φ,
+        at most 1/K), or "as-printed" (Corollary 2, with φ at most 1/K, which costs up to 3ε). epsilon: ε. phi: φ, a
+        guess of how much label distributions differ within a cluster (L1 distance). classes: K. size: users of a
+        cluster. decisions: the number of groups of a cluster's users for each of which the learner predicts the
+        majority of their released labels; used only for "optimised".
     """
     if split == "uniform":
         return uniform(epsilon, classes)

@@ -1,4 +1,4 @@
-"""The interface of a mechanism whose parameters are fixed for the users of a replicate: it runs, and states its ε."""
+"""The interface of a mechanism whose parameters are fixed for the users of a replicate. It runs, and states its ε."""
 
 import math
 from abc import ABC, abstractmethod
@@ -39,9 +39,9 @@ STATEMENTS = ("epsilon_local", "epsilon_paper", "epsilon_paper_lemma9", "epsilon
 class Setup:
     """The facts about a scenario from which a mechanism fixes its parameters.
 
-    sizes: (C,) number of users in each cluster. num_classes: K. delta: δ of the scenario.
-    engine, adversaries: keys of the scenario, for mechanisms that send messages.
-    values: if labels are numbers, the public grid (K,) of these numbers, into which a label is an index; else None.
+    sizes: (C,) number of users in each cluster. num_classes: K. delta: δ of the scenario. engine, adversaries: keys of
+    the scenario, for mechanisms that send messages. values: if labels are numbers, the public grid (K,) of these
+    numbers; a label is an index into it. Else None.
     """
 
     sizes: NDArray[np.int64]
@@ -56,10 +56,10 @@ class Setup:
 class Accounted:
     """The privacy figures of one run.
 
-    learner: the learner's bound for each cluster, in the population's order. A run shard by shard has bounds only for
-    clusters that may have the largest or smallest ε.
-    statements: bounds for all users, by the results column of their ε; the learner's bound is included.
-    facts: further results columns about the realised network.
+    learner: the learner's bound for each cluster, in the population's order. If a run is computed shard by shard (some
+    whole clusters at a time), it has bounds only for clusters that may have the largest or smallest ε. statements:
+    bounds that hold for all users, by the results column of their ε; the learner's bound is included. facts: further
+    results columns about the realised network.
     """
 
     learner: tuple[PrivacyBound, ...]
@@ -78,11 +78,11 @@ class Deployment(ABC):
     @property
     @abstractmethod
     def parameters(self) -> dict[str, float]:
-        """The fixed parameters, by results column; the columns are the `columns` of the configuration."""
+        """The mechanism's fixed parameters, such as flip_prob, by the name of their column in result rows."""
 
     def nodes(self, population: Population) -> Population:
-        """The participants between whom messages travel, as a population. They are the users, unless a mechanism lets
-        others exchange messages, such as organisations that hold the users' rows.
+        """The participants between whom messages travel, as a population. They are the users, unless messages travel
+        between others, such as organisations that hold the users' rows.
         """
         return population
 
@@ -94,14 +94,12 @@ class Deployment(ABC):
         record: bool = False,
         places: tuple[Path, ...] = (),
     ) -> Outcome:
-        """Opens the network, privatises the population's labels and returns the outcome of the run.
+        """Opens the network, makes the population's labels private and returns the outcome of the run.
 
         Args:
-            population: the users.
-            network: the network over which messages travel; unused by a mechanism without messages.
-            streams: the replicate's random streams.
-            record: whether to keep a transcript of the messages.
-            places: directories that hold the network's files.
+            population: the users. network: the network over which messages travel; unused by a mechanism without
+            messages. streams: the replicate's random streams. record: whether to keep a transcript of the messages.
+            places: directories with the network's files.
         """
         return self.release_on(Network.open(network, self.nodes(population), streams, places), population, record)
 
@@ -114,9 +112,9 @@ class Deployment(ABC):
 
         Args:
             opened: the network of this run: its settings, who may ask whom, and the random numbers. population: the
-            users, stored cluster by cluster; they are divided into shards, runs of whole clusters that can be
-            computed apart. record: whether to keep a transcript of all messages. part: (first, end) runs shards
-            first..end-1 only; None: all shards.
+            users, stored cluster by cluster; they are divided into shards, sets of whole clusters that can be computed
+            apart. record: whether to keep a transcript of all messages. part: (first, end) runs only shards
+            first..end-1; None: all shards.
         """
 
     @abstractmethod
@@ -124,27 +122,34 @@ class Deployment(ABC):
         """The learner's bound of ε at δ for each cluster size, if no message fails and nobody breaks the protocol.
 
         Args:
-            sizes: distinct cluster sizes, ascending.
+            sizes: distinct cluster sizes, ascending. delta: δ.
         """
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀ of a user's own message against its reader, the largest over cluster sizes; None if she sends none."""
+        """ε₀ of a user's own message against whoever reads it, the largest over cluster sizes. None if users send none.
+
+        Args:
+            sizes: (C,) number of users of each cluster.
+        """
         return None
 
     @property
     def local_conditions(self) -> tuple[str, ...]:
-        """Conditions of `local_epsilon`, as sentences."""
+        """The conditions, as sentences, under which ε₀ protects a user's label against a reader of her message."""
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of what a user's message adds to an observer's probability to guess her label right.
+        """Upper bound of what a user's message adds to an observer's probability to guess her label right, if all
+        labels are equally likely before. None if users send no messages, or if the bound follows from ε₀, the ε of her
+        message.
 
-        The prior is uniform. None if users send no messages, or if the bound follows from `local_epsilon`.
+        Args:
+            num_classes: K.
         """
         return None
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition of the bounds of `privacy` that does not hold in a situation, with its text; None if all
+        """The first condition of the learner's bounds that does not hold in a situation, with its text; None if all
         hold. By default there are no conditions.
 
         Args:
@@ -154,10 +159,11 @@ class Deployment(ABC):
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """The ε that each paper's formula gives at δ, or why the formula does not apply, by results column.
+        """By results column, the ε that each paper's formula gives at δ, or the reason why the formula does not apply.
 
         Args:
             situation: how labels reached the learner, and who observes. sizes: distinct cluster sizes, ascending.
+            delta: δ.
         """
         return {}
 
@@ -189,7 +195,8 @@ class Deployment(ABC):
         """An accountant of what the learner learns about any user of a run; None if only one (ε, δ) is known.
 
         Args:
-            cluster_sizes: (C,), in the population's order. situation: how labels reached the learner, and who observes.
+            outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
+            situation: how labels reached the learner, and who observes.
         """
         return None
 
@@ -201,12 +208,13 @@ class Deployment(ABC):
         for all of them, and so do bounds on guessing a label.
 
         It is computed from an accountant, which bounds δ at every ε, or from the one stated (ε, δ) if there is none. If
-        no finite ε is stated, it protects nothing.
+        no finite ε is stated and there is no accountant, the loss is infinite with probability 1: the learner may learn
+        the label.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
-            situation: how labels reached the learner, and who observes. learner: the stated bound of the learner,
-            for the worst cluster.
+            situation: how labels reached the learner, and who observes. learner: the stated bound of the learner, for
+            the worst cluster.
         """
         model = self.accountant_of(outcome, cluster_sizes, situation)
         if model is None and math.isfinite(learner.epsilon_upper):
@@ -214,9 +222,13 @@ class Deployment(ABC):
         return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Bounds of guessing advantages against observers other than the learner, by results column; by default none.
+        """Bounds of guessing advantages against observers other than the learner alone, such as the learner with a
+        coalition of users, by results column. By default there are none.
 
         A guessing advantage is what the run adds to an observer's probability to guess a user's label right.
+
+        Args:
+            outcome: the result of the run. num_classes: K.
         """
         return {}
 
@@ -224,12 +236,12 @@ class Deployment(ABC):
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
         """The bounds for all users by results column: the learner's (epsilon_upper); that of a user's own message
-        against its reader (epsilon_local, ε₀), if users send messages; and the ε that papers print, or why their
+        against whoever reads it (epsilon_local, ε₀), if users send messages; and the ε that papers print, or why their
         formulas do not apply.
 
         Args:
-            learner: the learner's worst bound over clusters. sizes: distinct cluster sizes, ascending. situation:
-            how labels reached the learner, and who observes.
+            learner: the learner's worst bound over clusters. sizes: distinct cluster sizes, ascending. situation: how
+            labels reached the learner, and who observes.
         """
         delta, statements = learner.delta, dict[str, PrivacyBound | Stated](epsilon_upper=learner)
         if (local := self.local_epsilon(sizes)) is not None:
@@ -247,7 +259,7 @@ class Deployment(ABC):
         return statements | self.papers(situation, sizes, delta)
 
     def without_adversaries(self) -> "Deployment | None":
-        """A copy of this mechanism in which all users follow the protocol; None if all of them do so here."""
+        """A copy of this mechanism in which all users follow the protocol; None if they all do so here."""
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
@@ -260,8 +272,8 @@ class Deployment(ABC):
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """Scores of the K classes for each released label, from which a predictor's accuracy can be estimated without
-        true labels: on average over the noise, they are the one-hot vector of the true label. By default they come from
-        the public noise matrix of hard labels; None if there is none, or if it gives no scores.
+        true labels: on average over the noise, they are 1 for the true class and 0 for the others. By default they come
+        from the public noise matrix of hard labels; None if there is none, or if it gives no scores.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -273,7 +285,7 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """The probability that noise changes a released label of two classes; 0 if the release undoes the noise on
-        average (debiasing). None if unknown, as by default.
+        """The probability that noise changes a released label, if there are two classes; 0 if the release undoes the
+        noise on average (debiasing). None if unknown, as by default.
         """
         return None

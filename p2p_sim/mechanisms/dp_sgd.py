@@ -34,8 +34,7 @@ Singles = NDArray[np.float32]
 class NoisySteps(Mechanism):
     """Base of mechanisms in which a curator takes noisy gradient steps on the log loss and releases the model.
 
-    of_steps: the class of accountants for all steps together; an accountant is made from noise multiplier, sampling
-    rate and number of steps.
+    of_steps: class of the accountant of all steps together; it takes noise multiplier, sampling rate, number of steps.
     """
 
     of_steps: ClassVar[type[DpSgd]] = DpSgd

@@ -154,8 +154,7 @@ class UserEpsilons(NamedTuple):
 
 
 def user_epsilons(shards: Sequence[NetworkRecord], noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε at δ of each user of a run against the learner, in the population's order, and one bound for all
-    users.
+    """Certified ε at δ of each user of a run against the learner, in the population's order; and one bound for all.
 
     Args:
         shards: records of how the network turned out, for all clusters. noise: the randomizer of each label. delta: δ.
@@ -291,8 +290,7 @@ def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None
 
 
 def _users(cluster: Cluster, noise: Message, delta: float) -> UserEpsilons:
-    """Certified ε at δ of each user of a cluster against the learner, as an array (n,), and one bound for all these
-    users.
+    """Certified ε at δ of each user of a cluster against the learner, as an array (n,); and one bound for all of them.
 
     Args:
         cluster: how the network turned out for this cluster's users. noise: the randomizer of each label.

@@ -215,8 +215,8 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def parameters(self) -> dict[str, float]:
-        """The randomizer's parameters (α for flipped labels) and the sampling rate θ, each under the name of its
-        results column.
+        """The randomizer's parameters (α for flipped labels) and the sampling rate θ, by the names of their results
+        columns.
         """
         return {**self.randomizer.parameters, "sampling_rate": self.sampling_rate}
 
@@ -246,9 +246,7 @@ class LabelExchangeMechanism(Deployment):
         return epsilons([self.protection(int(n)) for n in sizes], delta)
 
     def protection(self, size: int) -> Accountant:
-        """Accountant of the learner for a cluster of `size` users, if nothing fails and everybody follows the
-        protocol.
-        """
+        """Accountant of the learner for a cluster of `size` users, if nothing fails and all follow the protocol."""
         if not self.asking.several:
             return self.randomizer.exchanged(size, self.sampling_rate)
         noise = flipped_labels(self.randomizer, "the majority of several peers")
@@ -340,9 +338,7 @@ class LabelExchangeMechanism(Deployment):
         return None if transition is None or self.asking.several else NoiseLaw.common(transition, "cluster")
 
     def value_law(self, outcome: Outcome) -> ValueLaw | None:
-        """Public probabilities of a released number, given the label of a random user of the cluster; None if labels
-        are classes.
-        """
+        """Public probabilities of a released number, given the label of a random cluster member; None for classes."""
         return self.randomizer.published("cluster") if isinstance(self.randomizer, ValueMessage) else None
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:

@@ -160,8 +160,8 @@ class RrOnBins(ValueMessage):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation distance between the messages of two labels: 1 - αb/(b-1) for b bins, α the flip
-        probability.
+        """Largest total variation distance between two labels' messages: 1 - αb/(b-1), with b bins and flip probability
+        α.
         """
         return self.noise.total_variation
 
@@ -197,9 +197,7 @@ class RrOnBins(ValueMessage):
 
 @dataclass(frozen=True)
 class UnbiasedValues(ValueMessage):
-    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): given a label, the mean output is the label's
-    value.
-    """
+    """The optimal unbiased randomizer (Badanidiyuru et al. 2023): given a label, the mean output is its value."""
 
     kind: ClassVar[str] = "value"
 
@@ -324,8 +322,7 @@ class LocalValues(LocalChannel, ValuesConfig):
 
 @lru_cache(maxsize=256)
 def randomizer_at(config: ValuesConfig, epsilon: float, values: tuple[float, ...] | None) -> ValueMessage:
-    """The randomizer that a configuration describes, with a message of ε₀ = `epsilon`; cached, since its optimisation
-    is slow.
+    """The randomizer that a configuration describes, with ε₀ = `epsilon`; cached, since its optimisation is slow.
 
     Args:
         values: (k,) public grid of label values; None: labels are classes.

@@ -156,8 +156,8 @@ class Mechanism(MechanismBase, Deployment):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """The accountant of one user's label (or row) against the learner: from it follow ε at each δ of the whole
-        release, for a user in a cluster of `size` users.
+        """The learner's accountant: an object that bounds ε at each δ, and δ at each ε, for what the release reveals of
+        the label of one user in a cluster of `size` users (of her whole row, if the class protects rows).
 
         Args:
             setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ, and the grid of

@@ -153,8 +153,7 @@ class PriorMessages(MessageConfig):
     """Common prior: K public probabilities that do not come from the labels; absent: equal."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if `prior`, the public probabilities of the K classes, is given but is no distribution over
-        K classes.
+        """Raise InputError if `prior`, the public class probabilities, is given but is no distribution over K classes.
 
         Args:
             num_classes: K.
@@ -181,8 +180,8 @@ class _ValueMessages(MessageConfig, ValuesConfig):
     largest sufficient ε₀ of three digits."""
 
     def check(self, num_classes: int) -> None:
-        """Raise InputError if `prior`, the public probabilities of the label values, is given but is no distribution
-        over them.
+        """Raise InputError if `prior`, public probabilities of the label values, is given but is no distribution over
+        them.
 
         Args:
             num_classes: k, the number of label values.
@@ -223,8 +222,7 @@ OF_MESSAGES = (*VectorApproximationConfig.columns, *AlibiConfig.columns, *RRWith
 
 
 def flipped_labels(noise: Message, purpose: str) -> RandomizedResponse:
-    """Returns `noise` itself, as a randomizer that flips labels; a check for code that is valid for flipped labels
-    only.
+    """Returns `noise` itself if it flips labels; a check for code that is valid only for flipped labels.
 
     Args:
         noise: any randomizer. purpose: what needs flipped labels, for the error message.

@@ -1,7 +1,7 @@
 """Public laws of the noise on released labels, and the class scores that follow from them.
 
-A law gives the probability of each released label or number given the true label. A score lets accuracy and class
-shares be estimated without any true label.
+A law gives the probability of each released label or number given the true label. From scores, accuracy and class
+shares can be estimated without any true label.
 """
 
 from dataclasses import dataclass, replace
@@ -20,13 +20,13 @@ Source = Literal["user", "cluster"]
 
 @dataclass(frozen=True, eq=False)
 class NoiseLaw:
-    """Public probabilities of released hard labels given true labels, for users who follow the protocol.
+    """Public probabilities of released hard labels (classes) given true labels, for users who follow the protocol.
 
-    Lies and fallbacks on the network are left out.
+    Users who lie, and users who submit their own label because a request failed, are not taken into account.
 
     transition: (G, K, K) matrices; entry [g, y, z] is the probability that the true label y is released as z.
     source: whose true label y is: the user's own, or that of a random user of her cluster.
-    group: (m,) index of each released label's matrix; None: all labels have matrix 0.
+    group: (m,) index of the matrix that applies to each released label; None: matrix 0 applies to all.
 
     Raises:
         InputError: a row of a matrix is not a distribution.
@@ -45,7 +45,13 @@ class NoiseLaw:
 
     @staticmethod
     def common(transition: Floats, source: Source = "user") -> "NoiseLaw":
-        """The law of labels that all have the same matrix (K, K)."""
+        """The law of released labels that all have the same noise matrix.
+
+        Args:
+            transition: (K, K); entry [y, z] is the probability that the true label y is released as z. source: whose
+            true label y is: "user", if each label is released under the name of the user whose label it is; "cluster",
+            if it is that of a random user of her cluster.
+        """
         return NoiseLaw(transition[None, :, :], source)
 
     @property
@@ -63,11 +69,12 @@ class NoiseLaw:
         return np.zeros(labels, dtype=np.int64) if self.group is None else self.group
 
     def likelihoods(self, labels: NDArray[np.integer]) -> Floats:
-        """Probability (m, K) of each of the released labels (m,) given each true label."""
+        """The probability (m, K) of each of m released labels, given each of the K possible true labels."""
         return np.asarray(self.transition[self.groups(len(labels)), :, labels])
 
     def weights(self, labels: NDArray[np.integer]) -> Floats:
-        """Signed weights (m, K) of the released labels (m,); given the true label, their mean is its one-hot vector.
+        """Signed weights (m, K) of m released labels. Given the true label, the mean of the weights is that label's
+        one-hot vector.
 
         A label z gets row z of the inverse matrix; the weights of a label sum to 1.
 
@@ -89,7 +96,7 @@ LARGEST_CONDITION = 1e12
 
 
 def to_simplex(points: Floats) -> Floats:
-    """Projects each row of points (n, K) to the nearest probability distribution in Euclidean distance: (n, K).
+    """The probability distribution (n, K) that is nearest, in Euclidean distance, to each row of points (n, K).
 
     >>> to_simplex(np.array([[1.2, -0.2, 0.0]])).tolist()
     [[1.0, 0.0, 0.0]]
@@ -105,11 +112,12 @@ def cluster_shares(
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Estimated class shares (C, K) of the true labels in each cluster, and the number of released labels (C,).
 
-    The shares are the mean of the labels' unbiased weights, projected to the simplex. Clusters without labels get equal
-    shares.
+    The shares of a cluster are the mean of its labels' unbiased weights, projected to the simplex. A cluster without
+    labels gets equal shares.
 
     Args:
-        law: law of the noise. labels: (m,) released. cluster: (m,) cluster of each label's user. num_clusters: C.
+        law: law of the noise. labels: (m,) released labels. cluster: (m,) cluster of each label's user. num_clusters:
+        C.
     """
     sums = np.stack([np.bincount(cluster, w, num_clusters) for w in law.weights(labels).T], axis=1)
     count = np.bincount(cluster, minlength=num_clusters)
@@ -134,7 +142,7 @@ class ValueLaw:
 
     @property
     def span(self) -> float:
-        """Width of the public range of label values."""
+        """Difference between the largest and the smallest label value."""
         return float(self.values[-1] - self.values[0])
 
     @property
@@ -144,16 +152,16 @@ class ValueLaw:
 
     @property
     def variance(self) -> float:
-        """Variance of a released number given the label, averaged over labels by the prior."""
+        """Variance of a released number given the label, averaged over label values with their prior probabilities."""
         return float(self.prior @ (self.law @ self.numbers**2 - self.means**2))
 
     def scores(self, payload: Floats, low: int, high: int) -> Floats:
-        """Log-likelihood ratios (n,) of the released numbers `payload` (n,): label value `high` against value `low`.
-
-        Between two numbers of the law the ratio is interpolated.
+        """Log-likelihood ratios (n,) of n released numbers: ln of the probability of the number under label value
+        `high` over that under `low`. Between two neighbouring numbers that can be released, the ratio is interpolated
+        linearly; infinite ratios count as ±1000.
 
         Args:
-            low, high: indices of label values.
+            payload: (n,) the released numbers. low, high: indices of two label values.
         """
         order = np.argsort(self.numbers)
         with np.errstate(divide="ignore"):
@@ -163,11 +171,11 @@ class ValueLaw:
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """A random bound, for each cluster, on the absolute error that its released labels share.
+    """A random upper bound, for each cluster, on the absolute error that all its released labels share.
 
     The error is that of the cluster's estimated accuracy, or of an estimated class share.
 
-    mean, variance: (C,) of the random bound.
+    mean, variance: (C,) mean and variance of the random bound.
     """
 
     mean: Floats
@@ -176,15 +184,16 @@ class Drift:
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """Class scores of released labels: given the true label, the mean of the scores is the true label's one-hot vector.
+    """Class scores of released labels: given the true label, the mean of the scores is that label's one-hot vector.
 
     user: (m,) the user under whose name each label was released.
     weights: (m, K) the scores; each row sums to 1 unless `upper` is given.
     source: whose label is scored: the user's own, or that of a random user of her cluster.
-    repeated: for labels of random users: whether one noisy label may be released under several names.
+    repeated: whether one noisy label may be released under the names of several users; it matters if `source` is
+    "cluster".
     upper: (m, K) or None. If given, the mean of `weights` is only at most the one-hot vector, and the mean of `upper`
         is at least the one-hot vector.
-    drift: a bound on an error of the means, common to all labels of a cluster; None: there is no such error.
+    drift: a bound on an error of the means that all labels of a cluster share; None: there is no such error.
     """
 
     user: NDArray[np.integer]
@@ -200,17 +209,18 @@ class Evidence:
         return int(self.weights.shape[1])
 
     def within(self, clusters: NDArray[np.int64], cluster_offsets: NDArray[np.int64]) -> "Evidence":
-        """The scores of the labels released in some of the clusters, whose users are numbered anew from 0.
+        """The scores of those labels only that are released in some of the clusters. The users of these clusters are
+        numbered anew from 0.
 
         Args:
-            clusters: (c,) cluster numbers, ascending.
-            cluster_offsets: (C+1,); cluster k holds users offsets[k]..offsets[k+1]-1.
+            clusters: (c,) numbers of these clusters, ascending. cluster_offsets: (C+1,); cluster k holds users
+            offsets[k]..offsets[k+1]-1.
         """
         sizes = np.diff(cluster_offsets)
         chosen = np.zeros(len(sizes), dtype=np.bool_)
         chosen[clusters] = True
         home = np.searchsorted(cluster_offsets, self.user, side="right") - 1
-        before = np.cumsum(np.where(chosen, 0, sizes))  # number of users of omitted clusters, up to and including each
+        before = np.cumsum(np.where(chosen, 0, sizes))  # number of users in omitted clusters, up to and including each
         mine = chosen[home]
         drift = self.drift and Drift(self.drift.mean[clusters], self.drift.variance[clusters])
         upper = None if self.upper is None else self.upper[mine]
@@ -220,10 +230,15 @@ class Evidence:
 
 
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
-    """Class scores of hard labels whose noise has a public matrix; None if that matrix gives no scores.
+    """Class scores of released hard labels, computed from their public noise matrices.
 
-    With an invertible matrix the scores are unbiased. Otherwise there are lower and upper scores if each user's
-    released label comes from her own label, and None if not.
+    If all matrices that apply have an inverse, the scores are unbiased: given the true label, their mean is its one-hot
+    vector. Otherwise the result depends on whose label a user releases. If it is her own, there are lower and upper
+    scores, whose means are at most and at least that vector. If it is that of a random user, the result is None.
+
+    Args:
+        release: the released labels and their users. law: for each label, the probabilities of all released labels
+        given the true one.
     """
     labels = release.payload.astype(np.int64)
     used, index = np.unique(law.groups(len(labels)), return_inverse=True)
@@ -266,10 +281,12 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
 
 
 def of_messages(release: LabelRelease, randomizer: Message, source: Source) -> Evidence | None:
-    """Unbiased class scores of released payloads; None if their randomizer offers none.
+    """Class scores of released payloads (what messages carry, such as bits or class probabilities). Given the true
+    label, the mean of the scores is that label's one-hot vector. None if the randomizer offers no such scores.
 
     Args:
-        randomizer: made the payloads. source: whose label is released under a user's name.
+        release: the released payloads and their users. randomizer: made the payloads. source: whose label is released
+        under a user's name: "user", her own; "cluster", that of a random user of her cluster.
     """
     if release.kind == "signed":
         return Evidence(release.user, release.payload.astype(np.float64), source)

@@ -1,8 +1,8 @@
 """Noisy class counts of bags (groups) of users, computed by a trusted curator or by the users themselves.
 
 Users compute the noisy counts of their bag so that nobody sees a label. Each user adds a share of the noise to her
-one-hot label and splits the result into numbers modulo 2^64, a number for each helper of her bag. All numbers but the
-last are uniform; the last makes the sum right. A helper adds up the numbers it receives and sends the sum to the
+one-hot label. She splits the result into numbers modulo 2^64, one for each helper of her bag. All these numbers except
+the last are uniform; the last makes the sum right. A helper adds up the numbers it receives and sends the sum to the
 learner. The learner's total of the sums is the bag's noisy count. Helpers see uniform numbers only, unless all helpers
 of a bag pool what they receive.
 """
@@ -38,13 +38,14 @@ Words = NDArray[np.uint64]
 def noise_share(
     size: tuple[int, ...], shares: NDArray[np.int64] | int, noise_scale: float, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draws independent random whole numbers, h of which add up to noise z of probability proportional to e^(-|z|/σ)
-    (two-sided geometric noise of scale σ). So h users can each add a share of one noise. A share is the difference of
-    two negative binomial variables with r = 1/h; for h = 1 it is the noise itself.
+    """Draws independent random whole numbers (shares). The sum of h shares is noise z with probability proportional to
+    e^(-|z|/σ), called two-sided geometric noise of scale σ. So each of h users can add one share, and together they add
+    the whole noise. A share is the difference of two negative binomial variables with r = 1/h; for h = 1 it is the
+    noise itself.
 
     Args:
-        size: shape of the result. shares: h, at least 1, in a shape that broadcasts to `size`. noise_scale: σ,
-        above 0.
+        size: shape of the result. shares: h, at least 1; a number, or an array that broadcasts to `size`. noise_scale:
+        σ, above 0. rng: draws the shares.
     """
     success = -np.expm1(-1.0 / noise_scale)
     r = np.broadcast_to(1.0 / np.asarray(shares, dtype=np.float64), size)
@@ -53,11 +54,11 @@ def noise_share(
 
 
 def secret_shares(values: NDArray[np.int64], helpers: int, rng: np.random.Generator) -> Words:
-    """Splits each of k numbers of each of n users into H random numbers, (H, n, k), whose sum modulo 2^64 is the
-    number. Each of H helpers gets one of them; fewer than H of them are uniform and tell nothing.
+    """Splits each of k numbers of each of n users into H random numbers, whose sum modulo 2^64 is the number. The
+    result is (H, n, k): each of H helpers gets one of the H numbers. Any H - 1 of them are uniform and tell nothing.
 
     Args:
-        values: (n, k), may be negative. helpers: H.
+        values: (n, k), may be negative. helpers: H. rng: draws the random numbers.
     """
     sent = rng.integers(0, 2**64, size=(helpers, *values.shape), dtype=np.uint64)
     sent[-1] = values.view(np.uint64) - sent[:-1].sum(axis=0, dtype=np.uint64)
@@ -69,8 +70,8 @@ def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
     numbers that its users sent the helper.
 
     Args:
-        sent: (H, n, k) the numbers that each helper got from each of n users, one for each of the k counts. bag:
-        (n,) the group of each user. bags: B, the number of groups.
+        sent: (H, n, k) the numbers that each helper got from each of n users; k numbers, one for each count. bag: (n,)
+        the group of each user. bags: B, the number of groups.
     """
     sums = np.zeros((len(sent), bags, sent.shape[2]), dtype=np.uint64)
     for helper, got in zip(sums, sent, strict=True):
@@ -79,7 +80,12 @@ def helper_sums(sent: Words, bag: NDArray[np.int64], bags: int) -> Words:
 
 
 def totals(sums: Words) -> NDArray[np.int64]:
-    """Noisy counts (B, k) of the bags: the learner's totals of the helpers' sums (H, B, k), as signed numbers."""
+    """Noisy counts (B, k) of B groups (bags) of users, as signed numbers: the sums that the H helpers send, added up
+    modulo 2^64.
+
+    Args:
+        sums: (H, B, k), the sum that each helper sends for each group and each of k counts.
+    """
     return np.asarray(sums.sum(axis=0, dtype=np.uint64).view(np.int64))
 
 
@@ -99,11 +105,11 @@ class Bags:
 
     @staticmethod
     def dealt(offsets: NDArray[np.int64], bag_size: int | None, rng: np.random.Generator) -> "Bags":
-        """Deals the users of each cluster at random into bags of at least `bag_size` users, of nearly equal sizes.
+        """Divides the users of each cluster at random into bags of nearly equal sizes, of at least `bag_size` users.
 
         Args:
-            offsets: (C+1,) cluster boundaries. bag_size: least size; a smaller cluster is one bag. None: every cluster
-                is one bag.
+            offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. bag_size: least size; a smaller cluster
+                is one bag. None: every cluster is one bag.
         """
         sizes = np.diff(offsets)
         many = np.ones_like(sizes) if bag_size is None else np.maximum(sizes // bag_size, 1)
@@ -116,7 +122,7 @@ class Bags:
 
 
 def bag_sizes(cluster_size: int, bag_size: int | None) -> tuple[int, int]:
-    """Numbers of users in the smallest and in the largest bag when a cluster is dealt into bags.
+    """Numbers of users in the smallest and in the largest bag when the users of a cluster are divided into bags.
 
     Args:
         bag_size: least size of a bag; a smaller cluster is one bag. None: the cluster is one bag.
@@ -139,7 +145,12 @@ class BagCounts(NamedTuple):
 
 
 def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
-    """What each user adds to the k counts of her bag (n, k): her one-hot label; for two classes (k = 1) the label."""
+    """What each of n users adds to the k class counts of her group of users: an array (n, k). For two classes k = 1,
+    and she adds her label, 0 or 1, since one count suffices. For K > 2 classes k = K, and she adds her one-hot label.
+
+    Args:
+        labels: (n,), classes 0 to K-1. num_classes: K.
+    """
     check_labels(labels, num_classes)
     if num_classes == 2:
         return labels[:, None].astype(np.int64)
@@ -147,7 +158,7 @@ def one_hot(labels: NDArray[np.uint8], num_classes: int) -> Counts:
 
 
 def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> NDArray[np.float64]:
-    """Class shares (B, K) of each bag, computed from its noisy counts and projected to the simplex.
+    """Class shares (B, K) of each bag: those of its noisy counts, moved to the nearest probability distribution.
 
     Args:
         noisy: (B, k) noisy counts; k = 1 for two classes, else K. present: (B,) number of counted users of each bag, at
@@ -158,7 +169,9 @@ def shares_of(noisy: Counts, present: NDArray[np.int64], num_classes: int) -> ND
 
 
 class Aggregates(Mechanism):
-    """Base of mechanisms that release noisy class counts of bags; a user's soft label is her bag's noisy shares."""
+    """Base of mechanisms that release noisy class counts of bags (groups) of users. A user's soft label is the noisy
+    class shares of her bag.
+    """
 
     releases: ClassVar[ReleaseKind] = "soft"
     columns: ClassVar[tuple[Column, ...]] = (NOISE_SCALE,)
@@ -180,24 +193,32 @@ class Aggregates(Mechanism):
 
     @property
     def scale(self) -> float:
-        """Scale σ of the noise on a count, which `calibrated` has set."""
+        """Scale σ of the noise on a count: noise z has probability proportional to e^(-|z|/σ). Either the configuration
+        gives σ, or the parameters were fixed for given users before and σ follows from a target ε.
+        """
         return cast(float, self.noise_scale)
 
     @abstractmethod
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts of each group (bag) of users, (B, k) with k = K columns for K classes, or k = 1,
-        the count of label 1, for two classes. With them comes a mask (n,) of the users whom the counts include; others
-        may have left.
+        """Draws the noisy class counts of each bag (group of users): an array (B, k) for B bags. With two classes there
+        is one count (k = 1), that of label 1; with K > 2 classes there are k = K counts. With them comes a mask (n,) of
+        the users whom the counts include; others may have left.
 
         Args:
-            labels: (n,) true labels of the users of a shard. bags: the group of each user. streams: random numbers
-            of the shard.
+            labels: (n,) true labels of the users of a shard. bags: the bag of each user. streams: random numbers of the
+            shard.
         """
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns a soft label for every counted user: the noisy class shares of her bag."""
+        """Returns a soft label (K class probabilities) for every user whom the noisy counts include: the noisy class
+        shares of her bag (group of users).
+
+        Args:
+            labels: (n,) true labels of the users of a shard. features: not used. clusters: (C+1,); cluster c holds
+            users clusters[c]..clusters[c+1]-1, who are divided into bags. streams: random numbers of the shard.
+        """
         bags = Bags.dealt(clusters, self.bag_size, streams.generator("bags"))
         noisy, counted = self.noisy_counts(labels, bags, streams)
         present = np.bincount(bags.bag[counted], minlength=len(bags.sizes))
@@ -207,12 +228,12 @@ class Aggregates(Mechanism):
 
     @abstractmethod
     def accountant(self, setup: Setup, size: int) -> NoisyCounts:
-        """The accountant that bounds what the learner learns of one user's label from the noisy class counts of her
-        group (bag).
+        """The accountant that bounds what the noisy class counts of a user's bag (group of users) tell the learner
+        about her label.
 
         Args:
             setup: what is known of the users; only the number of classes K matters. size: number of users of her
-            cluster, which is divided into groups; the bounds hold for every group of such a cluster.
+            cluster, which is divided into bags; the bounds hold for every bag of such a cluster.
         """
 
 
@@ -237,8 +258,8 @@ class NoisyAggregatesConfig(Aggregates):
 class NoiseSharesConfig(Aggregates):
     """The users of a bag compute its noisy class counts; each adds a share of the noise to her label.
 
-    The noise suffices if at most `colluders` users of a bag collude with the learner and at most `leavers` leave it. A
-    bag that more users leave releases nothing.
+    The noise suffices if at most `colluders` users of a bag collude with the learner and at most `leavers` users leave
+    the bag. If more users leave it, the bag releases nothing.
     """
 
     kind: Literal["noise_shares"] = "noise_shares"
@@ -256,7 +277,7 @@ class NoiseSharesConfig(Aggregates):
 
     @property
     def number_of_helpers(self) -> int:
-        """H: number of helpers of a bag, by default the least number that cannot all be colluders."""
+        """H: number of helpers of a bag; by default the smallest number from 2 that cannot all be colluders."""
         return self.helpers or max(2, self.colluders + 1)
 
     @model_validator(mode="after")
@@ -269,10 +290,14 @@ class NoiseSharesConfig(Aggregates):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the noise scale σ that the target ε needs.
+        """This configuration with the noise scale σ fixed. If a target ε is given, σ is the smallest scale with which
+        the noisy counts of a bag (group of users) have this ε at δ = 0.
+
+        Args:
+            setup: facts of the scenario: cluster sizes and the number of classes K.
 
         Raises:
-            InputError: a bag has too few users for the colluders and leavers that the noise must survive.
+            InputError: a bag has too few users for the given numbers of helpers, and of users who may leave.
         """
         least = min(bag_sizes(int(size), self.bag_size)[0] for size in setup.sizes)
         if least < self.leavers + self.number_of_helpers:
@@ -284,9 +309,9 @@ class NoiseSharesConfig(Aggregates):
         return super().calibrated(setup)
 
     def sharers(self, sizes: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """The number h of users whose shares of noise add up to the whole noise, for groups (bags) of n users: n less
-        the colluders, whose shares the learner knows, and less the users who may leave, but at least 1. More shares
-        than h give more noise.
+        """The number h of shares that add up to the whole noise, for bags (groups) of n users. It is n less the number
+        of colluders, whose shares the learner knows, and less the number of users who may leave; but at least 1. More
+        than h shares give more noise.
 
         Args:
             sizes: n, of one or several groups.
@@ -306,14 +331,14 @@ class NoiseSharesConfig(Aggregates):
         return NoisyCounts(setup.num_classes, self.scale, "shares", surplus, released)
 
     def noisy_counts(self, labels: NDArray[np.uint8], bags: Bags, streams: Streams) -> BagCounts:
-        """Draws the noisy class counts of each group (bag) as its users compute them: each adds a share of the noise to
-        her one-hot label and sends random numbers that sum to it to several helpers. With the counts comes a mask (n,)
-        of the users whom they include. A group that more than `leavers` users leave releases nothing, as too little
-        noise would remain.
+        """Draws the noisy class counts (B, k) of each bag (group of users) as its users compute them. Each user adds a
+        share of the noise to her one-hot label, and sends several helpers random numbers whose sum is the result. With
+        the counts comes a mask (n,) of the users whom they include. A bag that more than `leavers` users leave releases
+        nothing, since too little noise would remain.
 
         Args:
-            labels: (n,) true labels of the users of a shard. bags: the group of each user. streams: random numbers
-            of the shard.
+            labels: (n,) true labels of the users of a shard. bags: the bag of each user. streams: random numbers of the
+            shard.
         """
         stays = ~bernoulli(streams.generator("bag-leave"), self.leaving, len(labels))
         leavers = np.bincount(bags.bag[~stays], minlength=len(bags.sizes))
@@ -324,9 +349,9 @@ class NoiseSharesConfig(Aggregates):
         return BagCounts(totals(helper_sums(sent, bags.bag[counted], len(bags.sizes))), counted)
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float:
-        """ε₀ of one user's label against somebody who reads all the random numbers that she sends, which together show
-        her one-hot label with her share of the noise. It is that of the largest group (bag), where her share is
-        smallest.
+        """ε₀ of one user's label against an observer who reads all the random numbers that she sends. Together they
+        show her one-hot label with her share of the noise. ε₀ is largest in the largest bag (group of users), where her
+        share is smallest; this value is returned.
 
         Args:
             sizes: number of users of each cluster.

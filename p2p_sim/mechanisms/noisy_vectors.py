@@ -63,17 +63,24 @@ class Alibi(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between two labels' messages: 1 - e^{-1/b} (1 + 1/(2b)) for noise of scale b."""
+        """The largest total variation distance between the messages of two labels: 1 - e^{-1/b} (1 + 1/(2b)), where b
+        is the scale of the Laplace noise. This is δ of a message at ε = 0; bounds for messages that are shuffled or
+        exchanged use it.
+        """
         return laplace_variation(self.noise_scale)
 
     def alone(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε) of one message whose sender is known; the bracket's lower end is 0."""
+        """Bounds of δ at ε for one message whose sender the observer knows: the upper bound, and 0 as the lower bound.
+
+        Args:
+            epsilon: ε, at least 0.
+        """
         return Bracket(0.0, laplace_delta(self.noise_scale, epsilon).upper)
 
     def attained(self, delta: float) -> float:
-        """A lower end for ε at δ, for one message whose sender is known: no ε below max(0, ε₀ + ln(1-4δ)) is valid.
-        For, with probability 1/4 under one of two labels, the noisy vector favours this label by the largest possible
-        factor e^ε₀.
+        """A lower bound of ε at δ for one message whose sender is known: no ε below max(0, ε₀ + ln(1-4δ)) is valid. The
+        reason: with probability 1/4 under one of two labels, the noisy vector favours this label by the largest
+        possible factor e^ε₀.
 
         Args:
             delta: δ.
@@ -82,9 +89,11 @@ class Alibi(Message):
         return max(0.0, self.local_epsilon * (1.0 - 1e-12) + math.log(quarter)) if quarter > 0 else 0.0
 
     def advantage(self, num_classes: int) -> float:
-        """Upper bound of what the message adds to an observer's probability to guess the label right.
+        """Upper bound of what the message adds to an observer's probability to guess the label right, if all K labels
+        are equally likely before. The bound is computed from the law of the noisy vector, to within a thousandth.
 
-        All labels are equally likely. The bound is computed from the law of the noisy vector, within a thousandth.
+        Args:
+            num_classes: K.
         """
         return laplace_advantage(self.noise_scale, num_classes)
 
@@ -94,15 +103,17 @@ class Alibi(Message):
         return 32 * self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Draws the users' messages (n, K): a soft label for each true label (n,), under the uniform prior."""
+        """Draws the users' messages (n, K): for each true label (n,) a soft label, that is K class probabilities that
+        follow from the noisy one-hot vector under the uniform prior.
+        """
         vectors = self.noisy(labels, rng)
         self.apply_bayes(vectors, np.full(self.num_classes, 1.0 / self.num_classes))
         return vectors
 
     def noisy(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.float32]:
-        """Draws noisy one-hot vectors (n, K) of the labels (n,), before Bayes' rule.
+        """Draws noisy one-hot vectors (n, K) of the labels (n,); Bayes' rule is not applied yet.
 
-        Entries are cut to [0, 1], which loses nothing: Bayes' rule gives the same soft label for the cut vector.
+        Entries are cut to [0, 1]. This loses nothing: Bayes' rule gives the same soft label for the cut vector.
         """
         check_labels(labels, self.num_classes)
         out = np.empty((labels.size, self.num_classes), dtype=np.float32)
@@ -121,10 +132,14 @@ class Alibi(Message):
             vectors[rows] = soft_labels(vectors[rows], prior[None, :], self.noise_scale)
 
     def estimated_prior(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
-        """Class shares (K,) estimated from the noisy vectors (m, K) of m >= 1 users, as a prior for Bayes' rule.
+        """Class shares (K,) estimated from the noisy vectors of m users, to be used as a prior for Bayes' rule. Shares
+        below 1/m are raised to 1/m before all are scaled to sum 1.
 
-        Shares below 1/m are raised to 1/m before they are scaled to sum 1. The mean of clip(L, 0, 1) for noise L of
-        scale b is a = (b/2)(1 - e^{-1/b}), and the mean of clip(1 + L, 0, 1) is 1 - a.
+        The vectors are cut to [0, 1], which shifts their means. With Laplace noise of scale b, the mean of a cut entry
+        is 1 - a at the true label and a elsewhere, where a = (b/2)(1 - e^{-1/b}). The estimate undoes this shift.
+
+        Args:
+            vectors: (m, K), noisy one-hot vectors with entries cut to [0, 1]; m >= 1.
         """
         low = -self.noise_scale / 2.0 * math.expm1(-1.0 / self.noise_scale)
         shares = (vectors.mean(axis=0, dtype=np.float64) - low) / (1.0 - 2.0 * low)
@@ -132,12 +147,15 @@ class Alibi(Message):
         return np.asarray(shares / shares.sum())
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Weights (n, K) whose mean, given the true label, is its one-hot vector; None if a probability is 0.
+        """Weights (n, K) of n soft labels. Given the true label, the mean of the weights is that label's one-hot
+        vector. None if a probability in the soft labels is 0, since it is then too small for single precision.
 
-        Soft labels under the uniform prior are in proportion to e^(2v/b) for cut noisy vectors v and the noise scale b.
-        Their logarithms give v less the mean of its entries. The expectation of an entry of v is 1 - a at the true
-        label and a elsewhere, with a as in `estimated_prior`. A probability is 0 if it is too small for single
-        precision.
+        A soft label under the uniform prior is in proportion to e^(2v/b), where v is the noisy one-hot vector cut to
+        [0, 1] and b the noise scale. So its logarithms give v less the mean of the entries of v. The mean of an entry
+        of v is 1 - a at the true label and a elsewhere, where a = (b/2)(1 - e^{-1/b}).
+
+        Args:
+            payload: (n, K), soft labels made under the uniform prior.
         """
         soft = payload.astype(np.float64)
         if not (soft > 0).all():
@@ -156,7 +174,7 @@ class Alibi(Message):
 
 
 class AlibiConfig(LocalChannel):
-    """Every user sends a noisy one-hot vector with her name; the learner makes soft labels from the vectors (ALIBI)."""
+    """ALIBI: every user sends a noisy one-hot vector under her name; the learner makes soft labels from the vectors."""
 
     kind: Literal["alibi"] = "alibi"
     described: ClassVar[str] = "ALIBI, every user on her own"
@@ -229,11 +247,16 @@ class VectorApproximation(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between two labels' messages: 1 - 2p for the flip probability p of a bit."""
+        """Largest total variation distance between two labels' messages: 1 - 2p for the flip probability p of a bit."""
         return vector_delta(self.bit_flip_prob, 0.0).upper
 
     def advantage(self, num_classes: int) -> float:
-        """What a message adds to an observer's probability to guess the label right, if labels are equally likely."""
+        """What a message adds to an observer's probability to guess the label right, if all K labels are equally likely
+        before. It is the exact advantage of the best guess, rounded up.
+
+        Args:
+            num_classes: K.
+        """
         return vector_advantage(self.bit_flip_prob, num_classes)
 
     @property
@@ -256,17 +279,19 @@ class VectorApproximation(Message):
         return packed
 
     def attained(self, delta: float) -> float:
-        """An ε below which none is valid at δ for one message whose sender is known: ln(((1-p)² - δ)/p²), or 0.
+        """A lower bound of ε at δ for one message whose sender is known: ln(((1-p)² - δ)/p²), or 0 if that is negative.
+        No smaller ε is valid. Here p is the flip probability of a bit.
 
-        p is the flip probability of a bit.
+        Args:
+            delta: δ.
         """
         flip = self.bit_flip_prob
         return max(0.0, math.log(max(((1.0 - flip) ** 2 - delta) / flip**2, 1.0)) * (1.0 - 1e-12))
 
     def unbiased(self, payload: NDArray[np.generic]) -> NDArray[np.float64] | None:
-        """Weights (n, K) whose mean, given the true label, is its one-hot vector: (b - p)/(1 - 2p) for each bit b.
-
-        p is the flip probability of a bit. None at p = 1/2, where the bits are independent of the label.
+        """Weights (n, K) of n messages: (b - p)/(1 - 2p) for each bit b, where p is the flip probability of a bit.
+        Given the true label, their mean is that label's one-hot vector. None at p = 1/2, where the bits are independent
+        of the label.
         """
         p = self.bit_flip_prob
         if 1.0 - 2.0 * p < 2.0**-40:
@@ -276,7 +301,7 @@ class VectorApproximation(Message):
 
 
 class VectorApproximationConfig(LocalChannel):
-    """Every user sends K noisy bits with her name; no trusted party and no amplification."""
+    """Every user sends K noisy bits under her name. There is no trusted party and no amplification."""
 
     kind: Literal["vector_approximation"] = "vector_approximation"
     described: ClassVar[str] = "vector approximation, every user on her own"
@@ -288,7 +313,9 @@ class VectorApproximationConfig(LocalChannel):
 
     @property
     def bit_flip_prob(self) -> float:
-        """Flip probability p of each bit."""
+        """The probability p with which each bit of the one-hot label is flipped: the smallest at which a message has
+        the target ε, 1/(1+e^{ε/2}), since two labels differ in two bits.
+        """
         return bit_flip_prob_of(self.target_epsilon)
 
     def randomizer(self, setup: Setup) -> VectorApproximation:

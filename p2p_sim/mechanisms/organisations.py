@@ -37,12 +37,12 @@ Models = tuple["GroupModels", ...]
 
 @dataclass(frozen=True)
 class OrganisationsPlan:
-    """How organisations train and combine models; fields without a description are keys of `OrganisationsConfig`.
+    """How organisations train and combine models. Fields without a description here are keys of `OrganisationsConfig`.
 
-    num_groups: K, number of feature groups; each group has its own model. shuffles: whether features are dealt to the
-    groups at random. parts: number of disjoint parts of an organisation's rows; each part has its own models.
-    source_weights: weights of the source organisations, by number, if learners' models are drawn towards the mean of
-    the sources' models; empty if learners combine the models they receive with their own.
+    num_groups: K, number of feature groups; each group has its own model. shuffles: whether features are divided among
+    the groups at random. parts: number of disjoint parts of an organisation's rows; each part has its own models.
+    source_weights: weights of the source organisations, by their number, if a penalty draws learners' models towards
+    the mean of the sources' models; empty if learners combine the models they receive with their own.
     pull: η, weight of a second penalty, which draws models towards the sources' models; if η = 0, the penalty of weight
     λ does so.
     """
@@ -68,10 +68,12 @@ class OrganisationsPlan:
         return self.importance or (1.0 / self.num_groups,) * self.num_groups
 
     def grouped(self, features: int, streams: Streams) -> FeatureGroups:
-        """The feature groups, which are the same for all organisations and independent of their rows.
+        """The division of the features into K groups, each of which gets its own model: the feature indices, importance
+        and norm bound of each group. It is the same for all organisations and independent of their rows.
 
         Args:
-            features: number of features. streams: draw the order of the features if `shuffles`.
+            features: number of features. streams: draw the order of the features, if they are divided among the groups
+            at random (the field `shuffles`).
 
         Raises:
             ValueError: a group names a feature that does not exist, or there are fewer features than groups.
@@ -86,7 +88,7 @@ class OrganisationsPlan:
 
 
 class Stage(NamedTuple):
-    """One private release of an organisation: the name of a part of its rows, and the noise for the part's size."""
+    """One private release of an organisation: the name of a part of its rows, and the noise for a part of its size."""
 
     part: str
     noise: ObjectivePerturbation
@@ -96,8 +98,9 @@ class Stage(NamedTuple):
 class Combination:
     """The predictor of one organisation, a combination of M models.
 
-    models: the organisation's own, in stacking also those received; M in all feature groups. weights: (M,), sum 1.
-    high: weights of a private model that combines the M scores; None: the weighted mean is used.
+    models: the organisation's own models, and in stacking also the received ones; together M models over all feature
+    groups. weights: (M,), sum 1. high: weights of a private model that combines the M scores; None: the weighted mean
+    is used.
     votes: whether the mean is of votes (±1), not of probabilities.
     """
 
@@ -108,8 +111,8 @@ class Combination:
 
     def margins(self, rows: NDArray[np.floating]) -> Floats:
         """The scores (n, M) that each of M models gives n rows: above 0 for class 1, below 0 for class 0. The
-        probability of class 1 under a model is 1/(1 + e^-score). M is the number of models of all combined
-        organisations, one for each part of an organisation's rows and each feature group.
+        probability of class 1 under a model is 1/(1 + e^-score). There is one model for each part of the rows of each
+        combined organisation, and for each feature group.
 
         Args:
             rows: (n, d) features.
@@ -149,9 +152,10 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """For each of N organisations, the private models that it will train: for each, the name of the part of its
-        rows that is used, and the noise that keeps it private. These parts have no row in common. Empty for an
-        organisation that neither sends models nor learns. It follows from the numbers of rows alone.
+        """For each of N organisations, the private models that it will train. Each entry names the part of the
+        organisation's rows that is used, and holds the noise that keeps the model private, calibrated to the number of
+        these rows. The parts of an organisation have no row in common. The tuple is empty for an organisation that
+        neither releases models nor trains any with others' models. Everything follows from the numbers of rows alone.
         """
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
@@ -177,25 +181,26 @@ class Organisations(Deployment):
         return tuple(stages)
 
     def stacks(self, organisation: int) -> bool:
-        """Whether this organisation keeps a part of its rows from the training of its own models, to train on it one
-        more private model that combines all models' scores. Organisations that learn from others do so if the combiner
-        is "stacked".
+        """Whether this organisation trains, in addition to its own models, a private model that combines the scores of
+        all models. It keeps a part of its rows for this purpose. If the combiner is "stacked", this holds for every
+        organisation that learns from others, else for none.
         """
         return self.plan.combiner == "stacked" and organisation in self.learners
 
     def own_l2(self, organisation: int) -> float:
-        """The weight of the L2 penalty in the training of this organisation's own models: λ (the key l2). An
-        organisation that learns from others adds η, the weight of a second penalty that draws its models towards the
-        received ones (0: there is none).
+        """The weight of the L2 penalty in the training of this organisation's own models: λ (the key l2). For an
+        organisation that learns from others, η is added: the weight of a second penalty, which draws its models towards
+        the received ones (0: there is no second penalty).
         """
         return self.plan.l2 + (self.plan.pull if organisation in self.learners else 0.0)
 
     def spends(self, organisation: int) -> float:
-        """ε that this organisation spends in total: the largest ε of its releases, as their rows are disjoint."""
+        """The total ε that this organisation spends: the largest ε of its releases, since these use disjoint rows."""
         return max((stage.noise.epsilon_upper for stage in self.stages[organisation]), default=0.0)
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """For each number of rows in `sizes`, the bound of the worst organisation of that size, if all models are seen.
+        """For each number of rows in `sizes`, the bound of ε for the worst organisation with so many rows, against an
+        observer who sees all models.
 
         The bound is pure: δ = 0.
         """
@@ -211,8 +216,8 @@ class Organisations(Deployment):
         ]
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that a situation violates, among those under which the ε of `privacy` holds; None if all
-        hold. Network faults violate none, as they change no model's noise.
+        """The first condition of the stated ε that does not hold in a situation; None if all conditions hold. Network
+        faults violate no condition, since they do not change the noise of a model.
 
         Args:
             situation: network faults, participants who break the protocol, number of classes and rounds, and who
@@ -221,16 +226,22 @@ class Organisations(Deployment):
         return first_failure(MODELS, situation)
 
     def models_sent(self, population: Population, streams: Streams) -> dict[int, Models]:
-        """The models that each sender would release in a run with these streams, by organisation."""
+        """The models that each sending organisation would release in a run with these random streams, by the
+        organisation's number. Nothing is exchanged; an attack that tests ε needs these models.
+
+        Args:
+            population: the rows of all organisations, one cluster each. streams: random numbers of the run.
+        """
         run = _OrganisationsRun(self, population, streams)
         return {k: run.train(k) for k in self.senders}
 
     def start(self, received: Mapping[int, Models]) -> tuple[Floats, ...] | None:
         """The point at which the penalty on a learner's own models is smallest, instead of 0: for each of K feature
-        groups a vector of coefficients, the weighted mean of the received models. None if no model arrived.
+        groups a vector of coefficients. It is the weighted mean of the models that the learner received. None if no
+        model arrived.
 
-        If there are two penalties, of weight λ towards 0 and of weight η towards the received models, the mean is
-        multiplied by η/(λ+η): both together are a penalty of weight λ+η towards this point.
+        There may be two penalties: one of weight λ towards 0, and one of weight η towards the received models. Then the
+        mean is multiplied by η/(λ+η), since both together are a penalty of weight λ+η towards this point.
 
         Args:
             received: for each source organisation whose models arrived in time, its number and its models.
@@ -245,26 +256,32 @@ class Organisations(Deployment):
         )
 
     def nodes(self, population: Population) -> Population:
-        """The participants of the network: the organisations, as one cluster without features or labels."""
+        """The participants between whom messages travel: the organisations instead of the users. They are returned as a
+        population of one user per organisation, all in one cluster so that each may ask every other, without features
+        or labels.
+
+        Args:
+            population: the rows of all organisations, one cluster each.
+        """
         count = len(population.cluster_sizes)
         return Population(np.zeros((count, 0)), np.zeros(count, np.uint8), np.array([0, count]), 2)
 
     def release_on(
         self, opened: Network, population: Population, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Run the exchange: each sending organisation trains private models on its rows, models travel over the network
-        to those who ask, and each learning organisation makes a predictor of its own and the received models. The
-        release is a predictor for each learner; a ledger records how much ε each organisation spent and who got its
-        models.
+        """Run the exchange. Each sending organisation trains private models on its rows, and the models travel over the
+        network to the organisations that request them. Each learning organisation makes a predictor from its own and
+        the received models. The release is a predictor for each learning organisation; a ledger records how much ε each
+        organisation spent and which others got its models.
 
         Args:
             opened: the network among organisations, and the random numbers of this run. population: the rows of all
-            organisations, one cluster each. record: whether to keep a transcript of all messages. part: must be
-            None, as organisations need each other's models.
+            organisations, one cluster each. record: whether to keep a transcript of all messages. part: must be None,
+            as organisations need each other's models.
 
         Raises:
-            InputError: a part is asked for, a feature group names a feature that does not exist, or an organisation
-            has no rows. RunFailed: the ledger disagrees with the ε that `privacy` states.
+            InputError: a part is asked for, a feature group names a feature that does not exist, or an organisation has
+            no rows. RunFailed: the ledger disagrees with the ε that `privacy` states.
         """
         if part is not None:
             raise InputError("mechanism: organisations need each other's models and cannot be split by shards")
@@ -288,7 +305,7 @@ class Organisations(Deployment):
         shown_to = (tuple(sorted(run.ledger.shown_to(k))) for k in range(count))
         facts = OrganisationFacts(spent, tuple(shown_to), came, tuple(trade.offline.tolist()))
         release, times = ModelRelease(ByCluster(predictors)), np.sort(trade.arrival_s[trade.used])
-        if self.engine == "vectorised":  # a network without faults, on which everything arrives
+        if self.engine == "vectorised":  # a network without faults: everything arrives
             return Outcome(release, overlay=opened.overlay, organisations=facts)
         return Outcome(release, trade.traffic, trade.transcript, times, overlay=opened.overlay, organisations=facts)
 
@@ -309,13 +326,13 @@ class _OrganisationsRun:
         self.own: dict[int, Models] = {}
 
     def train(self, k: int, priors: tuple[Floats, ...] | None = None) -> Models:
-        """Trains the private models of organisation k and returns them: for each disjoint part of its rows (one part,
-        unless the configuration asks for several), one model for each feature group. Each release is entered in the
-        ledger, which counts the ε that an organisation spends.
+        """Trains the private models of organisation k and returns them: for each disjoint part of its rows (there is
+        one part, unless the configuration asks for several), one model for each feature group. Each release is entered
+        in the ledger, which counts the ε that an organisation spends.
 
         Args:
-            priors: for each feature group, the coefficients towards which the penalty draws its model; None:
-            towards 0.
+            k: number of the organisation. priors: for each feature group, the coefficients towards which the penalty
+            draws its model; None: towards 0.
         """
         from p2p_sim.stacking import train_groups
 
@@ -343,10 +360,14 @@ class _OrganisationsRun:
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
-        """The predictor of organisation k, made from its own models and those it received in time.
+        """The predictor of organisation k. In transfer, it first trains models of its own that are drawn towards the
+        received ones, and combines only these. Otherwise it combines its own models with the received ones. Depending
+        on the configuration, models are combined by a weighted mean of their probabilities, by a mean of their votes,
+        or by a private model that the organisation trains on rows kept for this purpose.
 
         Args:
-            received: the models of each other organisation that arrived, by organisation.
+            k: number of the organisation. received: for each other organisation whose models arrived in time, its
+            number and its models.
         """
         from p2p_sim.stacking import meta_features, train
 
@@ -372,10 +393,20 @@ class _OrganisationsRun:
 
 
 def order_of(streams: Streams, organisation: int, rows: int) -> NDArray[np.intp]:
-    """A random order (n,) of an organisation's n rows, which divides them into parts; independent of the rows' data."""
+    """A random order (n,) of an organisation's n rows, by which the rows are divided into parts; it does not depend on
+    the contents of the rows.
+
+    Args:
+        streams: random numbers of the run. organisation: its number. rows: n.
+    """
     return streams.generator("models-parts", organisation).permutation(rows)
 
 
 def fingerprint(coefficients: Sequence[Floats]) -> bytes:
-    """Hash of released coefficients, by which the ledger recognises a release."""
+    """A hash of the coefficients of released models. The ledger that counts each organisation's ε recognises a release
+    by this hash, so that a release shown to several others is counted once.
+
+    Args:
+        coefficients: the vectors of coefficients that are released together.
+    """
     return hashlib.sha256(b"".join(w.tobytes() for w in coefficients)).digest()

@@ -1,7 +1,7 @@
 """Configurations of organisations that exchange private models: private stacking and hypothesis transfer.
 
 Each cluster of the population is one organisation, which owns its rows. Features are private too (adjacency "example").
-A single cluster is the single owner of rows in Algorithms 1 to 3 of the stacking paper.
+If there is only one cluster, it is the single owner of rows in Algorithms 1 to 3 of the stacking paper.
 """
 
 from abc import abstractmethod
@@ -47,7 +47,7 @@ def _check_norms(norms: object) -> object:
 Budget = Annotated[float | Literal["inf"], BeforeValidator(_check_budget)]
 Norms = Annotated[float | tuple[float, ...], BeforeValidator(_check_norms)]
 NEW_KEYS = ("num_groups", "shuffle_features", "only_group")
-"""Keys that a scenario's identity leaves out if they have their default."""
+"""Keys that are left out of a scenario's identity if they have their default values."""
 UNDERSTOOD = (
     *("overlay", "latency", "distance_s", "loss", "duplication", "reordering", "bandwidth_bps", "header_bytes"),
     *("availability", "start_window_s", "request_timeout_s", "on_timeout", "deadline_s"),
@@ -56,7 +56,7 @@ UNDERSTOOD = (
 
 
 class ModelRoles(NamedTuple):
-    """Numbers of the organisations in two roles: senders release models, learners learn from others' models."""
+    """Numbers of the organisations in two roles: senders release models, and learners learn from others' models."""
 
     senders: tuple[int, ...]
     learners: tuple[int, ...]
@@ -134,7 +134,15 @@ class OrganisationsConfig(MechanismBase, Extended):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Raise InputError for network or adversary keys that have no effect on the exchange of models."""
+        """Raise InputError if a key of the network or the adversaries is set that has no effect on the exchange of
+        models: any adversary; after a failed request, a new peer or a user's own label; the learner's bandwidth, faults
+        of plug-ins, or batched submissions. Delays, losses, bandwidth, times offline, deadlines and repeated requests
+        are allowed.
+
+        Args:
+            clusters: not used. network: the network with its faults. adversaries: which participants break the
+            protocol.
+        """
         changed = differing("network", network.model_dump(), defaults(NetworkConfig))
         beyond = [*adversaries.active, *(key for key in changed if key.split(".")[1] not in UNDERSTOOD)]
         if network.on_timeout.retry == "redraw":
@@ -146,7 +154,7 @@ class OrganisationsConfig(MechanismBase, Extended):
 
     @abstractmethod
     def roles(self, organisations: int) -> ModelRoles:
-        """The numbers of the organisations that send models and of those that learn from others' models; an
+        """The numbers of the organisations that send models, and of those that learn from others' models. An
         organisation may do both.
 
         Args:
@@ -161,7 +169,7 @@ class OrganisationsConfig(MechanismBase, Extended):
         for key, value in self.named.items():
             if value is not None and value >= len(setup.sizes):
                 raise InputError(f"mechanism.{key} = {value}: must be an organisation, 0 to {len(setup.sizes) - 1}")
-        # a source does not learn, so that a source alone leaves no learner
+        # a source does not learn; if all organisations are sources, there is no learner
         senders, learners = self.roles(len(setup.sizes))
         if not learners:
             raise InputError(f"mechanism.kind = {self.kind!r}: needs an organisation besides the source")
@@ -191,7 +199,8 @@ class OrganisationsConfig(MechanismBase, Extended):
     @property
     def own_keys(self) -> dict[str, Any]:
         """Values that only this kind of configuration sets in the plan of how organisations train and combine models,
-        by the plan's field: "parts" in stacking, "source_weights" and "pull" in transfer. By default there are none.
+        under the names of the plan's fields: "parts" in stacking, "source_weights" and "pull" in transfer. By default
+        there are none.
         """
         return {}
 

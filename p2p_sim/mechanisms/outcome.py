@@ -27,10 +27,10 @@ class Predictor(Protocol):
 class LabelRelease:
     """The noisy labels of some users that reach a learner.
 
-    user: (m,) int32, ascending; the user with whose (public) features each label is learned.
-    payload: (m, ...) the labels: classes (hard), K bits, K probabilities (soft), K signed weights, or numbers (values).
-    candidates: the classes among which each label was drawn, as packed bits (m, ceil(K/8)), if public messages of other
-    users decide on these classes; else None.
+    user: (m,) int32, ascending; for each label, the user with whose (public) features it is learned. payload: (m, ...)
+    the labels: classes (hard), K bits, K probabilities (soft), K signed weights, or numbers (values). candidates: the
+    classes among which each label was drawn, as packed bits (m, ceil(K/8)), if public messages of other users decide on
+    these classes; else None.
     """
 
     user: NDArray[np.int32]
@@ -49,7 +49,11 @@ class LabelRelease:
         return LabelRelease(np.arange(len(payload), dtype=np.int32), payload, kind)
 
     def of_labels(self, chosen: NDArray[np.bool_]) -> "LabelRelease":
-        """The release restricted to the labels that the mask `chosen` (m,) marks."""
+        """The release restricted to some of its m labels, with their users.
+
+        Args:
+            chosen: (m,), whether each released label is kept.
+        """
         candidates = None if self.candidates is None else self.candidates[chosen]
         return LabelRelease(self.user[chosen], self.payload[chosen], self.kind, candidates)
 
@@ -76,7 +80,8 @@ class Tally:
     @staticmethod
     def of(point: NDArray[np.integer], labels: NDArray[np.generic], shape: tuple[int, int]) -> "Tally":
         """The counts (P, K) of labels of each of K classes at each of P points, the only values that features can take.
-        They are all that a learner needs of hard labels, and need less memory than the labels of very many users.
+        A learner needs nothing else from hard labels, and the counts need less memory than the labels of very many
+        users.
 
         Args:
             point: (m,) index of each user's point, 0 to P-1. labels: (m,) her class. shape: (P, K).
@@ -91,7 +96,7 @@ class Tally:
 class ModelRelease:
     """The release of a mechanism that learns by itself: a predictor, and no labels.
 
-    cells: number of cells of feature space for which the predictor has a released value; None: it has no cells.
+    cells: number of cells of feature space for which a value was released; None: the predictor does not use cells.
     """
 
     predictor: Predictor
@@ -102,9 +107,10 @@ class ModelRelease:
 class DensityRelease:
     """The release of a mechanism that counts features in cells: a density that is constant on each cell, and no labels.
 
-    coordinates: (m, d) integer coordinates of the cells of positive density, in lexicographic order; cell j holds x
-    with origin + j·side <= x < origin + (j+1)·side in each coordinate. masses: (m,) mass of each cell, above 0; the sum
-    need not be 1. side: length of a cell's edge. origin: a corner of cell 0. counts: (m,) noisy counts, if released.
+    coordinates: (m, d) integer coordinates of the cells of positive density, in lexicographic order. Cell j holds the
+    points x with origin + j·side <= x < origin + (j+1)·side in each coordinate. masses: (m,) mass of each cell, above
+    0; the sum need not be 1. side: length of a cell's edge. origin: a corner of cell 0. counts: (m,) noisy counts, if
+    released.
     """
 
     coordinates: NDArray[np.int64]
@@ -120,8 +126,8 @@ class DensityRelease:
 
     @staticmethod
     def moved(features: NDArray[np.floating], origin: float) -> Floats:
-        """The features (n, d) less `origin`, so that a grid of cells of which one begins at `origin` begins at 0
-        instead. NaN becomes 0, and an infinite number the largest finite one.
+        """The features (n, d) less `origin`, a number at which a cell of the grid begins. After this, a cell begins at
+        0. NaN becomes 0, and an infinite number the largest finite one.
         """
         with np.errstate(over="ignore"):
             return np.asarray(np.nan_to_num(features.astype(np.float64) - origin))
@@ -129,16 +135,23 @@ class DensityRelease:
 
 @dataclass(frozen=True)
 class ByCluster:
-    """A predictor for each of several clusters, by number of the cluster; each predicts rows of its cluster."""
+    """Several predictors, one for each cluster, under the cluster's number; each predicts rows of its own cluster."""
 
     predictors: Mapping[int, Predictor]
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K) of rows of unknown clusters: the mean over all predictors."""
+        """Predicted class probabilities (n, K) of n rows whose cluster is not known: the mean over the predictors of
+        all clusters, with equal weights.
+
+        Args:
+            features: (n, d).
+        """
         return np.asarray(np.mean([each.probabilities(features) for each in self.predictors.values()], axis=0))
 
     def within(self, features: NDArray[np.floating], cluster: NDArray[np.int64]) -> Floats:
-        """Predicted class probabilities (n, K) of n >= 1 rows, each by the predictor of its cluster (n,)."""
+        """Predicted class probabilities (n, K) of n >= 1 rows, each from the predictor of its cluster; `cluster` (n,)
+        holds the cluster's number.
+        """
         parts = {c: self.predictors[c].probabilities(features[cluster == c]) for c in np.unique(cluster).tolist()}
         probabilities = np.empty((len(cluster), next(iter(parts.values())).shape[1]))
         for c, part in parts.items():
@@ -150,9 +163,9 @@ class ByCluster:
 class OrganisationFacts:
     """What a run recorded about N organisations that exchange models; each tuple has an entry for each organisation.
 
-    epsilon: ε that the organisation spent, by the ledger. shown_to: numbers of the other organisations that received
-    its models. came: numbers of the other organisations whose models it received in time. offline: whether it was never
-    online, or offline when a message arrived.
+    epsilon: ε that the organisation spent, according to the ledger of its releases. shown_to: numbers of the other
+    organisations that received its models. came: numbers of the other organisations whose models it received in time.
+    offline: whether it was never online, or offline when a message arrived.
     """
 
     epsilon: tuple[float, ...]
@@ -206,10 +219,11 @@ class Outcome:
 
     @staticmethod
     def join(parts: "Sequence[Outcome]", overlay: Overlay | None = None) -> "Outcome":
-        """The outcome of a run, joined from its parts in the order of the shards; transcripts are left out.
+        """The outcome of a run, joined from those of its parts (shards) in their order; transcripts are left out.
 
         Args:
-            parts: all have labels, or all have tallies and counts of true labels. overlay: of the whole run.
+            parts: the outcomes. Either all hold released labels, or all hold only counts of released and of true
+            labels. overlay: the graph of whom each user of the whole run may ask; None: everybody of her cluster.
         """
         # what every part recorded, in the order of the shards
         traffic = [part.traffic for part in parts if part.traffic is not None]

@@ -1,8 +1,8 @@
-"""PATE: teachers trained on disjoint shards of the labels vote, a trusted curator adds noise and labels a few users.
+"""PATE: teachers trained on disjoint shards of the labels vote; a trusted curator adds noise and labels a few users.
 
-The mechanism is that of PATE-FM (Malek Esmaeili et al. 2021; Papernot et al. 2018), but teachers and student are not
-FixMatch: they are models of features and clusters. A teacher knows the features and clusters of all users, and the
-labels of her shard.
+The mechanism is that of PATE-FM (Malek Esmaeili et al. 2021; Papernot et al. 2018), except that teachers and student
+are not trained by FixMatch. They are models of features and clusters. A teacher knows the features and clusters of all
+users, and the labels of her shard.
 """
 
 import warnings
@@ -27,8 +27,8 @@ FEATURE_NORM = 10.0
 class PateConfig(Mechanism):
     """Teachers trained on disjoint shards of a curator's labels vote; the noisy votes label a few users.
 
-    This is a variant of PATE-FM on clusters and features. ε does not depend on the votes. An ε that did could be
-    smaller, but would itself have to be kept private.
+    This is a variant of PATE-FM on clusters and features. ε does not depend on the votes. An ε that depends on the
+    votes could be smaller, but would itself have to be kept private.
     """
 
     kind: Literal["pate"] = "pate"
@@ -66,7 +66,11 @@ class PateConfig(Mechanism):
         return self
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the least noise certified for ε at δ.
+        """This configuration with the noise fixed: if a target ε is given, the standard deviation σ₂ of the noise on
+        votes is set to the smallest (three digits) certified to meet it at the scenario's δ.
+
+        Args:
+            setup: facts of the scenario: cluster sizes and δ.
 
         Raises:
             InputError: there are fewer users than teachers or queries, or no noise is certified.
@@ -85,14 +89,25 @@ class PateConfig(Mechanism):
         return fixed
 
     def accountant(self, setup: Setup, size: int) -> Pate:
-        """Accountant of all answers together, the same for every cluster."""
+        """The accountant of all released answers together, for one user's label against the learner. It is the same for
+        every cluster, and does not depend on the votes.
+
+        Args:
+            setup: not used. size: not used.
+        """
         sigma = cast(float, self.noise_multiplier)  # `calibrated` has set it
         return Pate(sigma, self.test_noise * sigma, self.answers, self.queries)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
-        """Returns the answers as hard labels of the users whose queries were answered, in ascending order of users."""
+        """Draws some users at random, asks the teachers for their labels, and returns the noisy answers as hard labels
+        of these users. Users whose query was not answered are left out; the others are in ascending order.
+
+        Args:
+            labels: (n,) true labels of all users. features: (n, d), public. clusters: (C+1,); cluster c holds users
+            clusters[c]..clusters[c+1]-1. streams: random numbers of the run.
+        """
         draws, noise = (streams.generator(purpose) for purpose in ("pate-shards", "pate-noise"))
         queried = draws.permutation(labels.size)[: self.queries]
         inputs = teachers_inputs(features, np.diff(clusters), self.clusters)
@@ -103,8 +118,8 @@ class PateConfig(Mechanism):
     def votes(
         self, labels: NDArray[np.uint8], inputs: Floats, queried: NDArray[np.integer], rng: np.random.Generator
     ) -> NDArray[np.int64]:
-        """Divides the users at random among the teachers, trains each teacher on the labels of her users, and returns
-        how many teachers predict each of K classes for each queried user, (Q, K).
+        """Divides the users at random among the teachers, and trains each teacher on the labels of her users. Returns
+        (Q, K): how many teachers predict each of K classes for each of Q queried users.
 
         Args:
             labels: (n,) true labels. inputs: (n, d) public inputs of each user: scaled features, perhaps with her
@@ -116,12 +131,13 @@ class PateConfig(Mechanism):
         return votes
 
     def answered(self, votes: NDArray[np.integer], rng: np.random.Generator) -> NDArray[np.int64]:
-        """The class that is released for each of Q queried users, (Q,); -1: none. A query is answered if the votes for
-        its most frequent class, with noise, are above a set share of the teachers; the class is then the one with most
-        votes, with new noise. After a fixed number of answers no further query is answered.
+        """The class that is released for each of Q queried users, (Q,); -1 if none is released. A query is answered if
+        the number of votes for its most frequent class, plus noise, is above a set share of the teachers. The released
+        class is then the one with the largest number of votes after new noise is added. After a fixed number of answers
+        no further query is answered.
 
         Args:
-            votes: (Q, K) how many teachers predict each class. rng: draws the noise.
+            votes: (Q, K), how many teachers predict each class. rng: draws the noise.
         """
         model = self.accountant(self.setup, 1)
         tests = model.test_noise * rng.standard_normal(len(votes))
@@ -132,7 +148,7 @@ class PateConfig(Mechanism):
 
 
 def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], clusters: bool) -> Floats:
-    """Public inputs of the teachers: scaled features (n, d), or scaled features and one-hot clusters (n, d + C).
+    """Public inputs of the teachers: scaled features (n, d), or scaled features beside one-hot clusters (n, d + C).
 
     Args:
         features: (n, d), cluster by cluster. sizes: (C,) number of users in each cluster. clusters: whether the inputs
@@ -145,10 +161,11 @@ def teachers_inputs(features: NDArray[np.floating], sizes: NDArray[np.int64], cl
 def taught(inputs: Floats, labels: NDArray[np.uint8], queried: Floats, l2: float) -> NDArray[np.int64]:
     """Trains one teacher on her shard and returns the classes (Q,) that she predicts for the queried rows (Q, d).
 
-    The weights of penalised logistic regression lie in the span of the shard's rows, so the weights are fitted there.
+    The weights of penalised logistic regression lie in the span of the shard's rows, so they are fitted in this span.
 
     Args:
-        inputs: (m, d) rows of the shard. labels: (m,). l2: penalty weight.
+        inputs: (m, d) rows of the shard. labels: (m,) classes of these rows. queried: (Q, d) rows to be labelled. l2:
+        weight of the penalty |w|²/2 against the sum of the log losses.
     """
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression

@@ -1,6 +1,6 @@
-"""Checks of the results of a plug-in's mechanism; each raises an error of one line about the first fault.
+"""Checks of what a plug-in's mechanism returns; each check raises an error of one line about the first fault.
 
-In all of them `method` is the beginning of the message, which names the plug-in and its method.
+In all checks the argument `method` is the beginning of the message; it names the plug-in and its method.
 """
 
 from collections.abc import Hashable, Sequence
@@ -17,11 +17,11 @@ _OFF = 1e-3
 
 
 def check_release(method: str, release: Any, releases: ReleaseKind, users: int, classes: int) -> None:
-    """Raise InputError if a plug-in's release has the wrong kind or shape, or wrong user numbers.
+    """Raise InputError if what a plug-in's mechanism releases has the wrong kind or shape, or wrong numbers of users.
 
     Args:
-        method: beginning of the message. release: the mechanism's result. releases: the kind that it declares.
-        users: n, the number of users. classes: K.
+        method: beginning of the message. release: what the mechanism returned. releases: the kind of release that it
+        declares. users: n, the number of users. classes: K.
     """
     if isinstance(release, ModelRelease) and releases == "model":
         return require(method, callable(getattr(release.predictor, "probabilities", None)),
@@ -32,7 +32,7 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
         raise InputError(
             f"{method}must give a {wanted}, as its configuration declares, not {type(release).__name__}{kind}"
         )
-    # the numbers of users must be ascending, each in 0..n-1
+    # users' numbers must be ascending, each in 0..n-1
     user = release.user
     require(method, is_array(user, "iu", (None,)), f"user must be an array of integers (m,), not {described(user)}")
     require(method, bool((user[1:] > user[:-1]).all()), "user must be ascending, each user at most once")
@@ -45,7 +45,13 @@ def check_release(method: str, release: Any, releases: ReleaseKind, users: int, 
 
 
 def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
-    """Raise InputError if the payloads of a release have the wrong type, shape or range for their kind."""
+    """Raise InputError if the released labels are no array of the type, shape and range that their kind prescribes. The
+    kinds are classes ("hard"), packed bits ("bits"), class probabilities ("soft"), weights ("signed") and numbers
+    ("values").
+
+    Args:
+        method: beginning of the message, with the names of the plug-in and its method. release: the labels. classes: K.
+    """
     payload: Any = release.payload
     count = len(release)
     # by kind of release: allowed numpy.dtype.kind, number of columns, meaning of the numbers
@@ -77,7 +83,14 @@ def _check_payload(method: str, release: LabelRelease, classes: int) -> None:
 
 
 def check_columns(method: str, mechanism: Any) -> None:
-    """Raise InputError if a plug-in's `columns` are no columns, or a parameter that they name is no finite number."""
+    """Raise InputError if a plug-in's mechanism does not say correctly which of its parameters are written to the
+    results. Its attribute `columns` must be a tuple of columns; each must name an attribute of the mechanism that is a
+    finite number.
+
+    Args:
+        method: beginning of the message, with the names of the plug-in and its attribute. mechanism: the mechanism with
+        its parameters fixed.
+    """
     names: list[Any] = [getattr(column, "name", None) for column in mechanism.columns]
     require(method, all(isinstance(name, str) for name in names), "must be a tuple of extend.Column")
     for name in names:
@@ -87,12 +100,19 @@ def check_columns(method: str, mechanism: Any) -> None:
 
 
 def check_accountant(method: str, model: Any) -> None:
-    """Raise InputError if a plug-in's accountant gives no bracket of δ at ε = 1, or its conditions are no texts."""
+    """Raise InputError unless an accountant of a plug-in is usable: it is an `Accountant` with a hash, its bounds of δ
+    at ε = 1 are numbers 0 <= lower <= upper <= 1, and its `conditions`, under which the bounds hold, are a tuple of
+    texts.
+
+    Args:
+        method: beginning of the message, with the names of the plug-in and the method that returned the accountant.
+        model: the accountant.
+    """
     require(method, isinstance(model, Accountant), f"must give an Accountant, not {model!r}")
     hashed = f"{type(model).__name__} must have a hash, as a frozen dataclass has"
     require(method, isinstance(model, Hashable), hashed)
     require(method, not (wrong := misfit(type(model), Accountant)), f"{type(model).__name__}.{wrong}")
-    # what is wrong below is the accountant's, wherever the mechanism has it from
+    # faults found below are the accountant's own, wherever the mechanism got it
     offer, bracket = maker_of(model), cast(Any, model.delta(1.0))
     method = method_of(offer, model, "delta")
     require(method, isinstance(bracket, Bracket), f"must give a Bracket, not {type(bracket).__name__}")
@@ -113,7 +133,13 @@ def check_local_epsilon(method: str, epsilon: Any) -> None:
 
 
 def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
-    """Raise InputError unless a plug-in returned `count` well-formed bounds at δ, for clusters or cluster sizes."""
+    """Raise InputError unless a plug-in returned a sequence of `count` privacy bounds, one for each cluster or cluster
+    size, each with valid ε at δ, a known observer and a known adjacency.
+
+    Args:
+        method: beginning of the message, with the names of the plug-in and its method. bounds: what it returned. delta:
+        δ that each bound must have.
+    """
     right = isinstance(bounds, Sequence) and len(bounds) == count
     require(method, right, f"must give {count} bounds, one for each cluster or size of cluster, not "
                             f"{len(bounds) if isinstance(bounds, Sequence) else type(bounds).__name__}")  # fmt: skip
@@ -122,7 +148,13 @@ def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
 
 
 def check_bound(method: str, bound: Any, delta: float) -> None:
-    """Raise InputError unless `bound` is a bound at δ with valid ends, a known observer and a known adjacency."""
+    """Raise InputError unless `bound` is a privacy bound at δ with 0 <= lower ε <= upper ε, a known observer and a
+    known adjacency.
+
+    Args:
+        method: beginning of the message, with the names of the plug-in and its method. bound: what it returned. delta:
+        δ that the bound must have.
+    """
     require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
     low, high = bound.epsilon_lower, bound.epsilon_upper
     require(method, 0.0 <= low <= high, f"epsilon_lower = {low} must be at least 0 and at most epsilon_upper = {high}")

@@ -37,11 +37,11 @@ DIRECTIONS = 64
 
 
 class PrivateHistogramConfig(Mechanism):
-    """A curator who holds all rows counts them in cells with noise, and releases the rule that follows.
+    """A curator who holds all rows counts them in cells, adds noise, and releases the classification rule that follows.
 
-    The four rules of *Private Bayes consistency* (Bousquet et al. 2022): each comes arbitrarily close to the best
-    possible rule, whatever the law, if there are enough rows. A whole row is private, features included: cells depend
-    only on n, the number of rows, and on public constants.
+    There are four rules, from *Private Bayes consistency* (Bousquet et al. 2022). With enough rows, each rule comes
+    arbitrarily close to the best possible rule, whatever the law. A whole row is private, with its features: cells
+    depend only on n, the number of rows, and on public constants.
     """
 
     kind: Literal["private_histogram"] = "private_histogram"
@@ -90,9 +90,9 @@ class PrivateHistogramConfig(Mechanism):
             )
 
     def calibrated(self, setup: Setup) -> Self:
-        """This configuration with the number of users whose labels are used filled in, if it was absent: 400, or half
-        of the users if there are fewer than 800. It matters for the rule "semi_supervised" alone, which learns a
-        density from the features of all other users.
+        """This configuration with `labelled` filled in if it was absent: 400, or half of the users if there are fewer
+        than 800. It is the number of users whose labels are used. It matters only for the rule "semi_supervised", which
+        learns a density from the features of all other users.
 
         Args:
             setup: what is known of the users, with their number.
@@ -110,8 +110,8 @@ class PrivateHistogramConfig(Mechanism):
 
     @property
     def asked_users(self) -> int:
-        """The number of users who give their label as well as their features. It is for the rule "semi_supervised", in
-        which all other users give their features alone. `calibrated` must have fixed it.
+        """The number of users who give their label as well as their features. Only the rule "semi_supervised" uses it;
+        there, all other users give their features alone. The number must have been fixed by `calibrated`.
         """
         return cast(int, self.labelled)  # `calibrated` has set it
 
@@ -123,9 +123,12 @@ class PrivateHistogramConfig(Mechanism):
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> ModelRelease:
-        """Returns the classification rule learned from all rows.
+        """Returns a predictor: the private classification rule learned from all rows, with the number of its cells. It
+        raises no error that depends on the rows, since a refusal would reveal something about them.
 
-        It raises no error that depends on the rows, since a refusal would reveal something about them.
+        Args:
+            labels: (n,) true labels, 0 or 1, of all users. features: (n, d), private. clusters: not used. streams:
+            random numbers of the run.
         """
         points, seed = self.scaled(features), streams.integer_seed("private-histogram")
         with warnings.catch_warnings(action="ignore"):  # warnings may contain private counts
@@ -138,7 +141,7 @@ class PrivateHistogramConfig(Mechanism):
             return ModelRelease(CellRule(rule, self), rule.released_cells)
 
     def samples(self, users: int, streams: Streams) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Indices of the users who are asked for their labels, and of all others; drawn without looking at rows."""
+        """Indices of the users who are asked for labels, and those of all others; drawn without looking at rows."""
         order = streams.generator("private-histogram-labelled").permutation(users)
         return order[: self.asked_users], order[self.asked_users :]
 
@@ -153,13 +156,13 @@ class PrivateHistogramConfig(Mechanism):
         )
 
     def cells(self, seed: int) -> "PCL | PCL2b":
-        """A new classifier, not yet fitted, that predicts by noisy counts or votes of labels in cells of feature space:
-        in cubes of [0, 1]^d (rule "pcl"), in the cells of a packing (rule "pcl2"), or in cells of all of R^d (rule
-        "pcl2b"). It learns from d features that are scaled by public constants, and its cells depend on these and on
-        the numbers of rows and features alone.
+        """A new classifier, not yet fitted, that predicts from noisy counts or votes of labels in cells of feature
+        space. The cells are cubes of [0, 1]^d (rule "pcl"), the cells of a packing (rule "pcl2"), or cells of all of
+        R^d (rule "pcl2b"). The d features are scaled by public constants. The cells depend only on these constants and
+        on the numbers of rows and features.
 
         Args:
-            seed: of its noise.
+            seed: decides the classifier's noise.
         """
         from p2p_sim.histograms import PCL, PCL2, PCL2b
 
@@ -171,9 +174,9 @@ class PrivateHistogramConfig(Mechanism):
         return PCL2b(epsilon / 2.0, self.setup.delta / 2.0, self.side, seed, centred=centred)
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
-        """The features (n, d), moved and scaled so that the public constants `low` and `high` become 0 and 1. For the
-        rules "pcl" and "pcl2", which work on [0, 1]^d, values outside are moved to the boundary; else only values
-        beyond 1e150 are cut.
+        """The features (n, d), moved and scaled so that the public constants `low` and `high` become 0 and 1. The rules
+        "pcl" and "pcl2" work on [0, 1]^d; for them, values outside are moved to the boundary. For the other rules, only
+        values beyond ±1e150 are cut.
         """
         with np.errstate(over="ignore"):  # infinity is clipped: an error would reveal something
             points = (features.astype(np.float64) - self.low) / (self.high - self.low)
@@ -181,7 +184,12 @@ class PrivateHistogramConfig(Mechanism):
         return np.clip(points, *farthest)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of the whole release for the row of one user; the same for every cluster."""
+        """The accountant of the whole release, for the row of one user (features and label) against the learner. The
+        votes of "pcl" and "pcl2" are ε-private with δ = 0. For the other rules only ε at the scenario's δ is stated.
+
+        Args:
+            setup: facts of the scenario; only δ is used. size: not used, as the bound is the same for every cluster.
+        """
         epsilon, delta = self.target_epsilon, setup.delta
         if self.rule in ("pcl", "pcl2"):
             return NoisyVotes(epsilon, "example")
@@ -194,7 +202,7 @@ class PrivateHistogramConfig(Mechanism):
 
 @dataclass(frozen=True)
 class CellRule:
-    """A predictor for unscaled features that applies a fitted rule of cells.
+    """A predictor that takes unscaled features and applies a fitted rule of cells to them.
 
     rule: the fitted rule. mechanism: scales the features.
     """
@@ -210,10 +218,9 @@ class CellRule:
 class PrivateDensityConfig(Mechanism):
     """A curator who holds all rows counts their features in cells with noise, and releases what passes a threshold.
 
-    Algorithms 1 and 3 of *Private Bayes consistency* (Bousquet et al. 2022). Labels are not used, and nothing is
-    learned from the release: the scenario's learner is left out, and rows of the results have distances from the law
-    instead of errors. A whole row of data is private: cells depend only on the number of rows, n, and on public
-    constants.
+    Algorithms 1 and 3 of *Private Bayes consistency* (Bousquet et al. 2022). Labels are not used, and no classifier is
+    learned from the release. The scenario's learner is left out, and the results hold distances from the law instead of
+    error rates. A whole row of data is private: cells depend only on n, the number of rows, and on public constants.
     """
 
     kind: Literal["private_density"] = "private_density"
@@ -252,13 +259,17 @@ class PrivateDensityConfig(Mechanism):
 
     @property
     def threshold(self) -> float:
-        """Least noisy count of a cell that is released."""
+        """The smallest noisy count with which a cell is released: (2/ε) ln(2/δ) + 1 for the configuration's ε and the
+        scenario's δ.
+        """
         return stability_threshold(self.target_epsilon, self.setup.delta)
 
     def release(
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> DensityRelease:
-        """Returns the density of the features, which is 0 everywhere if no cell passes. Labels are not used."""
+        """Returns a density of the features, made from noisy counts. It is 0 everywhere if no cell's count passes the
+        threshold. Labels are not used.
+        """
         from p2p_sim.histograms import PCDE, cube_side
 
         rows, dimensions = features.shape
@@ -271,12 +282,12 @@ class PrivateDensityConfig(Mechanism):
         return DensityRelease(model.coordinates_.reshape(-1, dimensions), model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
-        """The accountant of the released counts or density, with all cells together, for one user's whole row. It knows
-        one statement: ε of the configuration at the scenario's δ, and therefore at every larger δ; below, ε is
-        infinite.
+        """The accountant of the released counts or density, of all cells together, for one user's whole row. It knows
+        one statement: the configuration's ε at the scenario's δ. So this ε holds at every larger δ too; at smaller δ, ε
+        is infinite.
 
         Args:
-            setup: of the scenario; its δ and the number of users matter. size: not used, as the bound is the same
-            for every cluster.
+            setup: facts of the scenario; its δ and the number of users are used. size: not used, as the bound is the
+            same for every cluster.
         """
         return StatedCounts(counts_epsilon(self.target_epsilon, setup.delta, num_rows=int(setup.sizes.sum())))

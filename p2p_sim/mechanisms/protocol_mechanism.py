@@ -1,22 +1,22 @@
-"""Protocols as mechanisms: users exchange noisy labels as a protocol prescribes, and ε₀ of the noise protects labels.
+"""Protocols as mechanisms: users exchange noisy labels as a protocol prescribes; the noise protects them with ε₀.
 
-*Proof.* A user's randomizer is run once and is ε₀-private for her label. Processes, faults and adversaries get noisy
-labels, public features and coins that depend on no label. So whatever the learner, a peer, a coalition or an
-eavesdropper sees, with all times, is a function of all users' noisy labels and of randomness independent of labels:
-post-processing. If one user's label changes, the probabilities of one noisy label change, by a factor of at most e^ε₀.
-A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
+*Proof.* A user's randomizer is run once and is ε₀-private for her label. Users' processes, faults and adversaries get
+only noisy labels, public features and coins that depend on no label. So whatever the learner, a peer, a coalition or an
+eavesdropper sees, with all times, is a function of all users' noisy labels and of randomness independent of labels: it
+is post-processing. If one user's label changes, the probabilities of one noisy label change by a factor of at most
+e^ε₀. A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
 
-A protocol may declare that what the learner sees does not change in law if noisy labels are permuted
-(`Protocol.symmetric`), or declare the probability that a submission is a one, given the share of ones among noisy
+A protocol may declare one of two things: that the law of what the learner sees does not change if noisy labels are
+permuted (`Protocol.symmetric`), or the probability that a submission is a one, given the share of ones among noisy
 labels (`Protocol.law`). Then the learner's ε is smaller if nothing fails and everybody follows the protocol
-(`DeclaredProtocol`). The declaration is a condition of that bound, and `audit` tests it. For every other observer ε₀ is
-stated.
+(`DeclaredProtocol`). The declaration is a condition of that bound; the command `audit` tests it. For every other
+observer, ε₀ is stated.
 
-Accuracy and heterogeneity in the results are computed from true labels; no observer sees these figures.
+The accuracy and the heterogeneity in the results are computed from true labels; no observer sees these figures.
 
-**Gossip averaging** is a protocol without amplification. As long as nothing came, a user sends her noisy label, so a
-peer's ε can be ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels can often be
-computed. That there is no server does not amplify privacy.
+**Gossip averaging** is a protocol without amplification. A user sends her noisy label as long as she has received no
+number, so ε against a peer can be ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels
+can often be computed. The absence of a server does not amplify privacy.
 """
 
 from abc import abstractmethod
@@ -52,7 +52,7 @@ BASIS = "pure: post-processing of noisy labels"
 
 @dataclass(frozen=True)
 class ProtocolMechanism(Deployment):
-    """A protocol among users who flip their labels once; ε₀ protects each label from every observer."""
+    """A protocol among users who flip their labels once; the noise protects each label from all observers, with ε₀."""
 
     trust: ClassVar[Trust] = "nobody"
     sampling_rate: ClassVar[None] = None
@@ -82,7 +82,14 @@ class ProtocolMechanism(Deployment):
         )
 
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
-        """The learner's bound at δ for each cluster size if nothing fails: ε₀, or less if the protocol `declares`."""
+        """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. It
+        is ε₀, the ε of one noisy label. It is smaller if the protocol claims that the law of what the learner sees does
+        not change if noisy labels are permuted, or claims a law of what users submit. The smaller bound holds only if
+        this claim is true.
+
+        Args:
+            sizes: distinct cluster sizes, ascending. delta: δ.
+        """
         if not self.declares:
             return [self.noise_alone("learner", delta)] * len(sizes)
         return epsilons([self.declared(int(n)) for n in sizes], delta)
@@ -93,17 +100,17 @@ class ProtocolMechanism(Deployment):
         return self.protocol.symmetric or self.protocol.law() is not None
 
     def declared(self, size: int) -> DeclaredProtocol:
-        """The accountant of the learner in a cluster of `size` users for a protocol that makes a claim about itself:
-        that the law of what the learner sees does not change if noisy labels are permuted, or with which probability a
-        submission is a 1 given the share of ones among noisy labels. The bound holds only if the claim is true, and if
-        nothing fails and everybody follows the protocol.
+        """The accountant of the learner in a cluster of `size` users, for a protocol that makes a claim about itself.
+        The claim is that the law of what the learner sees does not change if noisy labels are permuted, or it is the
+        probability that a submission is a 1, given the share of ones among noisy labels. The bounds hold only if the
+        claim is true, nothing fails and everybody follows the protocol.
         """
         return DeclaredProtocol(size, self.randomizer.flip_prob, self.randomizer.num_classes, self.protocol.law())
 
     def applies(self, situation: Situation) -> Condition | None:
-        """The first condition that a situation violates, among those of the learner's bound that rests on the
-        protocol's claim about itself; None if all hold, or if the protocol claims nothing, so that only ε₀ is stated,
-        which always holds.
+        """The first condition that does not hold in a situation, among the conditions of the learner's smaller ε, which
+        rests on a claim that the protocol makes about itself. None if all hold. None too if the protocol makes no
+        claim: then only ε₀, the ε of one noisy label, is stated, and it always holds.
 
         Args:
             situation: network faults, users who break the protocol, number of classes and rounds, and who observes.
@@ -111,7 +118,12 @@ class ProtocolMechanism(Deployment):
         return first_failure(self.declared(2).requires, situation) if self.declares else None
 
     def noise_alone(self, observer: str, delta: float) -> PrivacyBound:
-        """The bound ε₀ of the noise against an observer, which holds in every situation."""
+        """The bound ε₀ of a single noisy label. It holds against every observer, in every situation and at every δ.
+
+        Args:
+            observer: name of the observer that the bound states: "learner", "learner-times", "coalition", "peer" or
+            "eavesdropper". delta: δ that the bound states.
+        """
         return PrivacyBound(
             0.0,
             self.randomizer.local_epsilon,
@@ -130,8 +142,9 @@ class ProtocolMechanism(Deployment):
     ) -> Accounted:
         """The privacy figures of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
         users by results column. Against coalitions, eavesdroppers and a learner who sees times it is ε₀, the ε of a
-        noisy label. Against the learner it is the smaller ε that follows from the protocol's claim about itself, if its
-        conditions hold; else ε₀.
+        noisy label. Against the learner it is ε₀ too, unless the protocol makes a claim about itself (such as:
+        permuting noisy labels does not change the law of what the learner sees) and its conditions hold; then it is the
+        smaller ε that follows from the claim.
 
         Args:
             outcome: the result of the run, which does not matter here. cluster_sizes: (C,) users of each cluster.
@@ -165,7 +178,7 @@ class ProtocolMechanism(Deployment):
 
 
 class ProtocolConfig(FlippedLabelsConfig):
-    """Base of the configurations of a protocol; a subclass defines `kind`, keys of its own, and `protocol`.
+    """Base of the configurations of a protocol. A subclass defines `kind`, its own keys, and the method `protocol`.
 
     mechanism: the class that runs the protocol and states its ε.
     """
@@ -183,7 +196,9 @@ class ProtocolConfig(FlippedLabelsConfig):
     def check_surroundings(
         self, clusters: ClustersConfig, network: NetworkConfig, adversaries: AdversariesConfig
     ) -> None:
-        """Accept every network and all adversaries, since ε₀ of the noisy labels always holds."""
+        """Accept all networks, faults and adversaries; other mechanisms refuse those with which they cannot run. Here
+        ε₀, the ε of one noisy label, holds with all of them.
+        """
 
     def deployed(self, setup: Setup) -> ProtocolMechanism:
         protocol: Any = self.protocol()
@@ -201,8 +216,8 @@ class ProtocolConfig(FlippedLabelsConfig):
 class GossipAveraging(Protocol):
     """Protocol: each user repeatedly sends her average to a random peer; the peer's average becomes the mean of both.
 
-    rounds: how many numbers each user sends. every_s: seconds between two numbers. averages: current average by user; a
-    user who is not in it has her noisy label as her average.
+    rounds: how many numbers each user sends. every_s: seconds between two numbers. averages: the current average of
+    each user, under her number; the average of a user who is not in it is her noisy label.
     """
 
     rounds: int

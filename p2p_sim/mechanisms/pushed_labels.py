@@ -1,22 +1,24 @@
-"""Pushed labels: a user sends her noisy label on a random walk over peers, and the walk's last user submits it.
+"""Pushed labels: a user sends her noisy label on a random walk over peers, and the last user on the walk submits it.
 
 One step is the shuffle model without a trusted shuffler: the learner sees which user submits a label, but every user is
 equally likely to submit the label of any other user. Two steps are a relay: the first user on the walk knows whose
-label she got, and the submitter does not.
+label she got, but the submitter does not.
 
 **The learner's ε.** On the complete overlay the learner's view is a function of the noisy labels in random order, so
-the bound for shuffled labels holds. On another overlay let P_v be the distribution of the end of a walk from v, and
+the bound for shuffled labels holds. On another overlay, let P_v be the distribution of the last user of a walk that
+starts at user v, and
 
     D = Σ_v TV(P_v, uniform on the cluster).
 
-Walks are independent of each other and of all labels. So for each of two neighbouring data sets the view (Pr, Pr') is
-within total variation D of the view under uniform ends (Pr*, Pr*'). For every event S
+Walks are independent of each other and of all labels. Let Pr and Pr' be the laws of the view for two neighbouring data
+sets, and Pr* and Pr*' the same if all ends are uniform. Then Pr is within total variation distance D of Pr*, and Pr' of
+Pr*'. For every event S
 
     Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D,
 
 with ε and δ of the shuffled labels. (Liew et al., Network shuffling, SIGMOD 2022, study such walks.)
 
-A message carries one number: the label times the number of steps, plus the number of steps that remain.
+A message carries one number: the label times the number of steps, plus the number of remaining steps.
 """
 
 from dataclasses import dataclass, replace
@@ -40,7 +42,7 @@ LARGEST_MIXED = 2_048
 
 @dataclass(frozen=True)
 class PushedWalk(Protocol):
-    """Protocol: each user's noisy label makes `steps` random steps; the user who then holds it submits it."""
+    """Protocol: each user's noisy label makes `steps` random steps; the user who holds it after them submits it."""
 
     steps: int
 
@@ -65,8 +67,8 @@ class PushedWalk(Protocol):
         message carries one number: the label times the number of steps of a walk, plus `remaining`.
 
         Args:
-            me: the user who holds the label now. label: a noisy label, her own or another user's. remaining: how
-            many further steps the receiver has to let it make; 0: the receiver submits it.
+            me: the user who holds the label now. label: a noisy label, her own or another user's. remaining: how many
+            further steps the label makes after this one; 0: the receiver submits it.
         """
         if (peer := me.random_peer()) is None:
             me.submit(label)
@@ -84,10 +86,10 @@ class PushedLabels(ProtocolMechanism):
         users by results column. If every user may ask everybody in her cluster and nothing fails, the learner's ε is
         that of labels in random order.
 
-        If users may ask only their neighbours in a graph, and nothing else fails, walks end at some users more often
-        than at others; the learner's ε then grows with the distance (total variation) of their ends from uniform,
-        summed over the cluster's users. If it is too large, or if anything else fails, only ε₀ of a noisy label is
-        stated.
+        If users may ask only their neighbours in a graph, walks end at some users more often than at others. If nothing
+        else fails, the learner's ε then grows with a distance: the total variation distance of the end of a user's walk
+        from a uniform end, summed over the cluster's users. If this sum is too large, or if anything else fails, only
+        ε₀ of a noisy label is stated.
 
         Args:
             outcome: the result of the run, with the graph. cluster_sizes: (C,) users of each cluster. situation:
@@ -120,12 +122,13 @@ class PushedLabelsConfig(ProtocolConfig):
 
 
 def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], steps: int) -> list[float]:
-    """Upper bounds of D, for each cluster: the sum over its users of the total variation of walk ends from uniform.
-
-    For a cluster of more than 2,048 users D is not computed; the cluster's size is returned, a trivial bound.
+    """Upper bounds of D, one for each cluster. D is the sum, over the users of a cluster, of the total variation
+    distance between the end of a user's walk and a uniformly random user of the cluster. In a cluster of more than
+    2,048 users D is not computed; the bound is then the trivial one, the number of users.
 
     Args:
-        overlay: whom users may ask; None: everybody of their cluster. steps: of each walk.
+        overlay: the graph of whom users may ask; None: everybody of their cluster. cluster_sizes: number of users of
+        each cluster, in the population's order. steps: number of steps of a walk.
     """
     if overlay is None:
         return [0.0] * len(cluster_sizes)
@@ -141,7 +144,7 @@ def walk_distances(overlay: Overlay | None, cluster_sizes: NDArray[np.int64], st
             peers = overlay.indices[overlay.indptr[first + user] : overlay.indptr[first + user + 1]] - first
             step[user, peers if peers.size else user] = 1.0 / max(1, peers.size)
         ends = np.linalg.matrix_power(step, steps)
-        # in each squaring and product of matrices, each sum of n = size products is off by at most n 2^-52
+        # in each squaring and product of matrices, the error of each sum of n = size products is at most n 2^-52
         rounding = size * 2.0 * np.log2(2.0 * steps) * size * 2.0**-52
         distances.append(float(0.5 * np.abs(ends - 1.0 / size).sum() + rounding))
     return distances

@@ -29,7 +29,7 @@ from p2p_sim.privacy.rivals import SHUFFLER_CONDITIONS, ShuffledResponse
 
 @dataclass(frozen=True)
 class RandomizedResponse(Message):
-    """Randomizer that keeps a label with probability 1 - α, else replaces it by one of the K-1 others, equally likely.
+    """Randomizer that keeps a label with probability 1 - α, and else replaces it by a random one of the K-1 others.
 
     Args:
         flip_prob: α in [0, (K-1)/K].
@@ -52,42 +52,42 @@ class RandomizedResponse(Message):
 
     @property
     def transition(self) -> NDArray[np.float64]:
-        """Matrix (K, K): entry [y, z] is the probability that the label y is sent as z, 1 - α for z = y."""
+        """Matrix (K, K): entry [y, z] is the probability that the label y is sent as z; it is 1 - α for z = y."""
         matrix = np.full((self.num_classes, self.num_classes), self.flip_prob / (self.num_classes - 1))
         np.fill_diagonal(matrix, 1.0 - self.flip_prob)
         return matrix
 
     def alone(self, epsilon: float) -> Bracket:
-        """Bracket of δ(ε) of one message whose sender is known: from 0 to max(0, 1-α-e^ε α/(K-1)), α = `flip_prob`."""
+        """Bounds of δ(ε) of one message with known sender: from 0 to max(0, 1-α-e^ε α/(K-1)), with α = `flip_prob`."""
         return Bracket(0.0, local_delta(self.flip_prob, epsilon, self.num_classes).upper)
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
-        """Accountant of the learner if `size` users exchange labels and submit them with probability θ.
-
-        It is exact for two classes.
+        """Accountant of the learner for a label exchange in a cluster of `size` users: each fetches the noisy label of
+        a random user of the cluster and submits it with probability θ = `sampling_rate`. It is exact for two classes.
         """
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return LabelExchange(size, self.flip_prob, sampling_rate)
 
     def majority(self, size: int, sampling_rate: float, peers: Peers) -> Accountant:
-        """Accountant of the learner if users submit the most frequent reply of several peers; exact for two classes.
+        """Accountant of the learner if each user asks several random peers and submits their most frequent reply with
+        probability θ. It is exact for two classes.
 
         Args:
-            size: users of the cluster. sampling_rate: θ. peers: how many peers a user asks: one number, or pairs
-                (number, probability).
+            size: number of users of the cluster. sampling_rate: θ. peers: number of peers whom each user asks; or, if
+            users draw this number at random, a sequence of pairs (number of peers, probability of this number).
         """
         if self.num_classes > 2:
             return PluralityExchange(size, self.flip_prob, sampling_rate, self.num_classes)
         return MajorityExchange(size, self.flip_prob, sampling_rate, peers)
 
     def fetched(self, sources: int, submissions: int) -> Accountant:
-        """Accountant of the learner if exactly `submissions` labels reached her, each fetched from a uniform one of
-        `sources` users.
+        """Accountant of the learner if exactly `submissions` labels reached it, each fetched from a uniformly random
+        one of `sources` users.
 
-        If there are at most as many submissions as sources and the cluster is tiny, the accountant is the one for as
-        many submissions as sources. Its δ is computed exactly, by enumerating all class counts, and fewer submissions
-        reveal less.
+        If there are at most as many submissions as sources and the cluster is so small that all class counts can be
+        enumerated, the accountant is the one for as many submissions as sources: its δ is exact for that number, and
+        fewer submissions reveal less.
         """
         most = KaryExchange(sources, self.flip_prob, 1.0, self.num_classes)
         if submissions <= sources and most.enumerable:
@@ -101,7 +101,7 @@ class RandomizedResponse(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between the messages of two labels: 1 - αK/(K-1) for the flip probability α."""
+        """Largest total variation distance between two labels' messages: 1 - αK/(K-1) for the flip probability α."""
         return local_delta(self.flip_prob, 0.0, self.num_classes).upper
 
     @property
@@ -109,11 +109,12 @@ class RandomizedResponse(Message):
         return (self.num_classes - 1).bit_length()
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at δ for one message whose sender is known: ln((1-α-δ)(K-1)/α), rounded down, or 0 if that
-        is larger.
+        """A lower bound of ε at δ for one message whose sender is known: the message is not (ε, δ)-private for any
+        smaller ε. It is ln((1-α-δ)(K-1)/α), rounded down, or 0 if this number is negative; infinite at α = 0. Here α is
+        the flip probability and K the number of classes.
 
-        The message is not (ε, δ)-private for any ε below the result. α is the flip probability, K the number of
-        classes; the result is infinite at α = 0.
+        Args:
+            delta: δ.
         """
         alpha, others = self.flip_prob, self.num_classes - 1
         numerator = (1.0 - alpha - delta) * others
@@ -133,7 +134,8 @@ class RandomizedResponse(Message):
         return noisy
 
     def debiased(self, noisy: NDArray[np.uint8]) -> NDArray[np.float64]:
-        """Signed weights (m, K) of noisy labels (m,); given the true label, their mean is its one-hot vector.
+        """Signed weights (m, K) of m noisy labels. Given the true label, the mean of the weights is that label's
+        one-hot vector.
 
         Raises:
             InputError: the flip probability is (K-1)/K, where noisy labels are independent of true labels.
@@ -176,11 +178,11 @@ class FlippedLabelsConfig(MechanismBase):
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest flip probability α certified for ε; by default against an observer of a named noisy label."""
+        """The smallest flip probability α certified for ε; by default if an observer knows a noisy label's owner."""
         return local_flip_prob(epsilon, setup.num_classes)
 
     def flips(self, setup: Setup) -> RandomizedResponse:
-        """The randomizer that flips labels, calibrated if a target ε is given."""
+        """The randomizer that flips labels. If a target ε is given instead of α, the smallest certified α is used."""
         alpha = self.flip_prob
         if alpha is None:  # then a target is given
             alpha = self.sufficient(cast(float, self.target_epsilon), setup)
@@ -198,7 +200,7 @@ class FlippedChannel(FlippedLabelsConfig, Channel):
 
 
 class RandomizedResponseConfig(FlippedChannel, LocalChannel):
-    """Every user flips her label and sends it to the learner with her name; no trusted party and no amplification.
+    """Every user flips her label and sends it to the learner under her name, without trusted party or amplification.
 
     The clustering paper's uniform randomised response (Corollary 1): α = (K-1)/(K-1+e^ε).
     """

@@ -1,4 +1,4 @@
-"""Accountants for the realised network of a run; `accountant` chooses one for each observer, with its reason."""
+"""Accountants for the network of a run as it turned out; `accountant` chooses one for each observer."""
 
 import itertools
 from collections.abc import Iterator, Sequence
@@ -30,13 +30,14 @@ Observer = Literal["others", "learner", "learner-times", "coalition"]
 
 
 class Cluster:
-    """One cluster's part of a network record, and the facts about it that decide what each observer learns.
+    """One cluster's part of a network record, with the facts about the cluster that decide what each observer learns.
 
-    exposed: (n,) whether the learner knows a user's noisy label. hidden: (n,) whether another user may have submitted a
-    user's noisy label that the learner does not know; if `anything`, true for all users but those with constant
-    answers. anything: whether any user may have been asked. fell_back: whether a user submitted her own label. chosen:
-    whether a colluding user chose whom to ask. watched: whether the cluster has a colluding user. sources, revealed,
-    submissions, members: numbers of users who answer, who are exposed, who submit a fetched label, and who collude.
+    exposed: (n,) whether the learner knows a user's noisy label. hidden: (n,) whether the learner does not know a
+    user's noisy label and another user may have submitted it; if `anything`, true for all users except those with
+    constant answers. anything: whether any user may have been asked. fell_back: whether a user submitted her own label.
+    chosen: whether a colluding user chose whom to ask. watched: whether the cluster has a colluding user. sources,
+    revealed, submissions, members: numbers of users who answer, who are exposed, who submit a fetched label, and who
+    collude.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:
@@ -44,7 +45,7 @@ class Cluster:
         self.fetched, self.own = shard.fetched[part], shard.own[part]
         self.answers, self.constant = shard.answers[part], shard.constant[part]
         self.member, self.probed = shard.member[part], shard.probed[part]
-        # a user's own label reveals its owner; a constant answer depends on nobody's label
+        # a user who submits her own label reveals whose it is; a constant answer depends on nobody's label
         self.exposed = (self.own | self.constant) & self.answers
         self.anything = isinstance(self.law, Unknown) and self.law.anything
         self.hidden = ~self.constant if self.anything else self.answers & ~self.exposed
@@ -65,8 +66,8 @@ class Cluster:
 def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
     """The rows and columns of one cluster's users in a sparse (m, m) table of m users: a square table.
 
-    A row belongs to a user who fetches a label, a column to a user from whom she may have fetched it; an entry is a
-    probability. Nothing is lost, since users fetch only within their cluster.
+    A row belongs to a user who fetches a label, and a column to a user from whom she may have fetched it. An entry is a
+    probability. No entry other than 0 is lost, since users fetch only within their cluster.
 
     Args:
         part: the cluster's users, as a range of indices.
@@ -87,14 +88,15 @@ def clusters_of(shards: Sequence[NetworkRecord]) -> Iterator[Cluster]:
 
 
 def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int | None = None) -> Accountant:
-    """The accountant of the labels of a cluster's users in the realised network, or of one user's label.
+    """The accountant that bounds what one observer learns about the noisy labels of a cluster's users (or of a single
+    user), given how the network turned out. If only the noise is known to protect labels, its bound states the reason.
 
     Args:
-        noise: the randomizer of each label.
-        observer: "learner": sees the set of submissions; "learner-times": also sees when each submission came;
-            "coalition": the learner and the cluster's colluding users, about all other users; "others": the learner,
-            about users who did not submit their own label.
-        user: index in the cluster of the one user (the observer is then the learner); None: all users.
+        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. observer:
+        "learner": sees the set of submissions, not their senders; "learner-times": also sees when each submission came;
+        "coalition": the learner and the cluster's colluding users, about all other users; "others": the learner, about
+        users who did not submit their own label. user: index in the cluster of the single user (the observer is then
+        the learner); None: all users.
     """
     if user is not None:
         if cluster.constant[user]:  # what she sends does not depend on her label
@@ -104,7 +106,8 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
         if not (cluster.answers[user] or cluster.anything):  # nobody could fetch her label
             return NothingSeen()
         if isinstance(cluster.law, Capped):
-            # users come and go: the largest cap of a submitter stands for all, so that clusters share an accountant
+            # users come and go: the largest probability of any submitter is used for all, so that clusters share an
+            # accountant
             caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
             if caps.size and alpha is not None:
                 return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)
@@ -121,18 +124,20 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
 
 @lru_cache(maxsize=2)  # of the last cluster, for several observers
 def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
-    """Accountant of the labels of a cluster that other users may have submitted.
+    """Accountant of those noisy labels of a cluster that other users may have fetched and submitted. Labels that users
+    submitted themselves are not covered: for them only the noise protects.
 
     Args:
-        noise: the randomizer of each label. members: whether the observer is the coalition of the learner and the
-            cluster's colluding users; else she is the learner alone.
+        cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. members:
+        whether the observer is the coalition of the learner and the cluster's colluding users; else it is the learner
+        alone.
     """
     hidden = cluster.hidden & ~(cluster.member & members)
     if not hidden.any() or not (cluster.fetched.any() or members or cluster.anything):
         return NothingSeen()
     if isinstance(cluster.law, Unknown):
         return NoiseAlone(noise, cluster.law.reason)
-    # for other messages than flipped labels of two classes, bounds exist only if all peers are equally likely
+    # for messages other than flipped labels of two classes, bounds exist only if all peers are equally likely
     sources, revealed, submissions = cluster.sources, cluster.revealed, cluster.submissions
     alpha = noise.binary_flip_prob
     if alpha is None:
@@ -154,17 +159,14 @@ def _passed_on(cluster: Cluster, noise: Message, members: bool) -> Accountant:
 
 
 def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Accountant:
-    """Accountant of a cluster's users if it is known with what probability each user's submitted label came from each
-    peer.
-
-    Labels have two classes and are flipped with probability `alpha`. The accountant is for the network as it turned
-    out.
+    """Accountant for a network in which it is known with what probability each user's submitted label came from each
+    peer. Labels have two classes and are flipped with probability `alpha`.
 
     Args:
-        cluster: holds the table of these probabilities, and who submitted. noise: the randomizer that flips the
-        labels; it is used only where nothing but the noise is known to protect a label. members: whether the
-        observer is the coalition of the learner and the colluding users, who see every label that they fetch; else
-        she is the learner alone.
+        cluster: holds the table of these probabilities (a row for each user who fetched, a column for each peer), and
+        who submitted. noise: the randomizer that flips the labels; it is needed only for the case in which nothing else
+        than the noise is known to protect a label. members: whether the observer is the coalition of the learner and
+        the colluding users, who see every label that they fetch; else it is the learner alone.
     """
     others = ~cluster.member if members else np.ones_like(cluster.member)
     weights, rates = cluster.weights, (cluster.fetched & others).astype(np.float64)
@@ -178,13 +180,14 @@ def _table(cluster: Cluster, noise: Message, alpha: float, members: bool) -> Acc
 
 @lru_cache(maxsize=65_536)
 def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Accountant:
-    """Accountant against the learner if each of `submissions` labels has any given user as its source with probability
-    <= `cap`.
+    """Accountant against the learner for a cluster with `submissions` submitted labels. For each submission, any given
+    user is its source with probability at most `cap`. Results are cached, so that similar clusters share an accountant.
 
     Args:
-        exposed: number of users whose noisy label the learner knows. A submission comes from one of these users,
-        who hide nobody, with probability at most exposed · cap. flip_prob: α, with which each label of two classes
-        is flipped.
+        submissions: number of submitted labels. cap: this largest probability. exposed: number of users whose noisy
+        label the learner knows; a label that comes from them does not help to hide another user's label, and a
+        submission comes from them with probability at most exposed · cap. flip_prob: α, with which each label of two
+        classes is flipped.
     """
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, exposed * cap))
 
@@ -193,7 +196,7 @@ def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Acc
 class NoiseAlone(MessageAccountant):
     """Accountant for cases in which only the noise on a label is known to protect it.
 
-    reason: why nothing else is known to protect the label; part of the bound's basis.
+    reason: why nothing else is known to protect the label; it is stated in the bound's basis.
     """
 
     reason: str
@@ -217,7 +220,7 @@ class NoiseAlone(MessageAccountant):
 
 @dataclass(frozen=True)
 class NothingSeen(Accountant):
-    """Accountant of users whose noisy label nobody else submitted, or who answer alike for all labels: ε = 0, δ = 0."""
+    """Accountant of users whose noisy label nobody else submitted, or whose answer is fixed: ε = 0, δ = 0."""
 
     requires = ANYWHERE
     conditions = REALISED_CONDITIONS
@@ -241,7 +244,7 @@ class NothingSeen(Accountant):
 
 @dataclass(frozen=True)
 class GivenNetwork(Accountant):
-    """An accountant restated for the realised network; lower ends are 0, since the accountant's fail there.
+    """An accountant restated for the network as it turned out; lower bounds are 0, since the accountant's fail there.
 
     model: the accountant. conditions: conditions of its bounds for the realised network.
     """

@@ -1,4 +1,7 @@
-"""RRWithPrior, and label privacy in one or two stages by it (LP-1ST, LP-2ST; Ghazi et al. 2021)."""
+"""RRWithPrior: randomised response among the likely labels of a prior, in one or two stages.
+
+The mechanisms with one and two stages are LP-1ST and LP-2ST (Ghazi et al. 2021).
+"""
 
 import math
 from dataclasses import dataclass
@@ -41,7 +44,7 @@ class NeighbourMeans:
 
     Args:
         features: (m, d) rows, m at least 1. vectors: (m, K) float32, a vector for each row.
-        neighbours: k, at least 1; all rows, if there are fewer.
+        neighbours: k, at least 1; if there are fewer than k rows, all rows are used.
     """
 
     features: NDArray[np.floating]
@@ -101,12 +104,12 @@ class RRWithPrior(Message):
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """Further conditions of ε₀: a prior, if one is given, must be public."""
+        """Conditions of ε₀ of a message, besides those of every randomizer: if a prior is given, it must be public."""
         return () if self.prior is None else (PUBLIC_PRIOR,)
 
     @property
     def common_prior(self) -> Floats:
-        """The common prior (K,): probabilities for users who have no prior of their own; uniform if none is given."""
+        """The common prior (K,): class probabilities for users without a prior of their own; uniform if not given."""
         return np.full(self.num_classes, 1.0 / self.num_classes) if self.prior is None else np.array(self.prior)
 
     @property
@@ -127,7 +130,7 @@ class RRWithPrior(Message):
 
     @property
     def total_variation(self) -> float:
-        """Largest total variation between two labels' messages under the common prior; 0 if messages are constant."""
+        """Largest total variation distance between two labels' messages under the common prior; 0 if constant."""
         return self.among_candidates.total_variation if self.among_candidates else 0.0
 
     @property
@@ -149,7 +152,9 @@ class RRWithPrior(Message):
         return np.concatenate([np.zeros(0, np.uint8), *blocks])
 
     def with_priors(self, labels: NDArray[np.uint8], priors: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws noisy labels (n,) of the labels (n,), with a prior for each user (n, K) or one for all users (1, K)."""
+        """Draws a noisy label (n,) for each of the labels (n,); `priors` has one for each user (n, K) or for all (1,
+        K).
+        """
         check_labels(labels, self.num_classes)
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         rank = np.argmax(order == labels[:, None], axis=1)
@@ -169,23 +174,31 @@ class RRWithPrior(Message):
         return self.transition_among(self.likeliest(self.common_prior[None, :])[0])
 
     def likeliest(self, priors: Floats) -> NDArray[np.bool_]:
-        """Marks (n, K) the labels that may be sent under each of the priors (n, K): its k most likely labels."""
+        """For each prior, the mask of the labels that may be sent under it, (n, K): the k most likely ones. The number
+        k depends on the prior; it is the one with the largest probability that the true label is sent.
+
+        Args:
+            priors: (n, K), a prior over K classes in each row.
+        """
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
         likely = np.zeros(priors.shape, dtype=np.bool_)
         np.put_along_axis(likely, order, np.arange(self.num_classes) < np.reshape(k, (-1, 1)), axis=1)
         return likely
 
     def transition_among(self, candidates: NDArray[np.bool_]) -> Floats:
-        """Matrix (K, K) of the noise if the mask `candidates` (K,) marks the labels that may be sent.
+        """Matrix (K, K) of the noise if only some labels, the candidates, may be sent: entry [y, z] is the probability
+        that the label y is sent as z. A candidate goes through randomised response among the candidates, with the
+        target ε. A label that is no candidate is replaced by a uniformly random candidate.
 
-        A label that is no candidate is replaced by a uniform candidate.
+        Args:
+            candidates: (K,), whether each label may be sent.
         """
         k = int(candidates.sum())
         return top_k_law(candidates / k, k, self.target_epsilon)
 
 
 def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> None:
-    """Raise InputError if a prior is no distribution over K classes; None is allowed. `key`: the prior's key."""
+    """Raise InputError if a prior is no distribution over K classes; None is allowed. `key`: its name in messages."""
     if prior is not None and len(prior) != num_classes:
         raise InputError(f"{key}: {len(prior)} probabilities are given for {num_classes} classes")
     if prior is not None and (min(prior) < 0 or not math.isclose(sum(prior), 1.0, abs_tol=1e-6)):
@@ -194,10 +207,10 @@ def check_prior(key: str, prior: tuple[float, ...] | None, num_classes: int) -> 
 
 @dataclass(frozen=True)
 class EitherStage(LocalAccountant):
-    """Accountant of a message of either stage; of the second stage's randomizers, one per prior, only ε₀ is known."""
+    """Accountant of a message of either stage; of the second stage's randomizers (one per prior) only ε₀ is known."""
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bracket of δ(ε) of one message: from 0 to the δ(ε) of binary randomised response with the same ε₀.
+        """Bounds of δ(ε) of one message: from 0 to the δ(ε) of binary randomised response with the same ε₀.
 
         ε₀ is the ε at δ = 0 of the message in either of the two stages. No mechanism with this ε₀ has a larger δ(ε).
         """
@@ -207,9 +220,10 @@ class EitherStage(LocalAccountant):
 class RRWithPriorConfig(LocalChannel):
     """Label privacy in one or two stages (LP-1ST, LP-2ST) by RRWithPrior; no trusted party and no amplification.
 
-    In two stages a random half of the users sends first, with a common prior. The prior of a user of the other half is
-    then the share of each class among the noisy labels of her nearest neighbours in the first half. The priors of the
-    second half do not depend on its labels, and a user is in only one half: the total is ε (parallel composition).
+    In two stages, a random half of the users sends first, with a common prior. For a user of the other half, the prior
+    is then the share of each class among the noisy labels of her nearest neighbours in the first half. The priors of
+    the second half do not depend on its labels, and a user is in only one half. So the total is ε (parallel
+    composition).
     """
 
     kind: Literal["rr_with_prior"] = "rr_with_prior"
@@ -227,7 +241,13 @@ class RRWithPriorConfig(LocalChannel):
     `learner.neighbours` if the learner is "knn", else 200."""
 
     def beside(self, learner: Config) -> Self:
-        """This configuration with its number of neighbours filled in: that of a "knn" learner, else 200."""
+        """This configuration with `neighbours` filled in if it was absent. It is the number of nearest users whose
+        noisy labels give the prior of a user in the second stage. If the scenario's learner is "knn", its number of
+        neighbours is used, else 200.
+
+        Args:
+            learner: the configuration of the scenario's learner.
+        """
         if self.neighbours is not None:
             return self
         follows = self.stages == 2 and getattr(learner, "kind", None) == "knn"
@@ -247,15 +267,18 @@ class RRWithPriorConfig(LocalChannel):
     def release_on(
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
-        """Runs the mechanism on the users and returns their noisy labels.
+        """Makes the users' labels noisy and returns them. In one stage, all users use the same prior. In two stages, a
+        random half of the users sends first with this prior; the noisy labels of her nearest users in this half give
+        the prior of each user of the other half. The outcome then also marks, for each label, the classes among which
+        it was drawn.
 
-        In two stages the outcome also marks, for each label, the classes among which it was drawn. The first stage then
-        runs on all users even if `part` asks for some, since the priors of the second stage come from all its labels.
+        In two stages, the first stage runs on all users even if `part` selects some, since all its labels may enter the
+        priors.
 
         Args:
-            opened: the network and random streams of this replicate. record: has no effect here; other mechanisms
-            keep a transcript. part: (start, stop), indices of the shards (runs of whole clusters) whose users'
-            labels are returned; None: all.
+            opened: the network and random streams of this replicate. population: the users. record: has no effect here;
+            other mechanisms keep a transcript of messages. part: (start, stop), indices of the shards (runs of whole
+            clusters) whose users' labels are returned; None: all.
         """
         if self.stages == 1:
             return super().release_on(opened, population, record, part)
@@ -281,7 +304,7 @@ class RRWithPriorConfig(LocalChannel):
         """Public probabilities of each released label given the true label; None if they would have more than 2^24
         entries.
 
-        In two stages there is a matrix (K, K) for each different set of classes among which labels were drawn, K being
+        In two stages, there is a matrix (K, K) for each different set of classes among which labels were drawn. K is
         the number of classes. Entry [y, z] is the probability that the true label y is released as z.
 
         Args:
@@ -298,13 +321,12 @@ class RRWithPriorConfig(LocalChannel):
         return NoiseLaw(np.stack([noise.transition_among(labels) for labels in among]), "user", group.ravel())
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
-        """The prior of the second stage at any point: the share of each class among the nearest noisy labels of the
-        first stage.
-
-        If no user is in the first stage, the prior is the common one at every point.
+        """The prior of the second stage as a function of features: at any point, the share of each class among the
+        noisy labels of the nearest users of the first stage. If no user is in the first stage, it is at every point the
+        prior that the first stage would use: `prior` of the configuration, or equal probabilities.
 
         Args:
-            features: (m, d), of the m users of the first stage. noisy: (m,) their noisy labels.
+            features: (m, d), of the m users of the first stage. noisy: (m,), their noisy labels.
         """
         k = self.setup.num_classes
         if not len(noisy):
@@ -315,15 +337,23 @@ class RRWithPriorConfig(LocalChannel):
         return NeighbourMeans(features, votes, self.neighbours or NEIGHBOURS)
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of a user's message, seen with her name; the same for every cluster size."""
+        """The accountant of a user's message against the learner, who knows that she sent it. It is the same for every
+        cluster size.
+
+        Args:
+            setup: facts of the scenario; the number of classes is used. size: not used.
+        """
         if self.stages == 1:
             return super().accountant(setup, size)
         return EitherStage(self.randomizer(setup), self.target_epsilon, self.conditions)
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of what a message adds to an observer's probability to guess the label right.
+        """Upper bound of what a message adds to an observer's probability to guess the label right, if all K labels are
+        equally likely before. In two stages it is the largest value that any ε-private message can have, since the
+        priors of the second stage, on which the exact value depends, are not known beforehand.
 
-        In two stages the bound is that of any ε-private message, as second-stage priors are not known beforehand.
+        Args:
+            num_classes: K.
         """
         if self.stages == 1:
             return super().local_advantage(num_classes)

@@ -28,8 +28,8 @@ MOST_OF_SHARD = 50_000_000
 class Availability:
     """When each of m users is online: periods [begin, end), in seconds.
 
-    A user's periods ascend and neither overlap nor touch, so that she is offline at the end of each.
-    The methods take arrays of users (numbered from 0) and of times, of the same shape.
+    A user's periods ascend and neither overlap nor touch, so she is offline at the end of each period. The methods take
+    arrays of users (numbered from 0) and arrays of times, of the same shape.
 
     indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,); an end may be infinite.
     """
@@ -58,7 +58,7 @@ class Availability:
         return (begin <= times) & (begin < np.inf)
 
     def next_online(self, users: Users, times: Floats) -> Floats:
-        """The first moment, not before her time, at which each user is online; inf if there is none."""
+        """For each user, the first moment at or after her time at which she is online; inf if there is none."""
         return np.maximum(self._at(self.begin, users, self._period(users, times)), times)
 
     def count_online(self, first: int, last: int, times: Floats) -> NDArray[np.int64]:
@@ -68,16 +68,16 @@ class Availability:
         return np.asarray(begun - np.searchsorted(np.sort(self.end[part]), times, side="right"))
 
     def take(self, users: Users) -> "Availability":
-        """The availability of some users (k,), numbered by their position; a user may occur more than once."""
+        """The availability of some users (k,), numbered anew by position in `users`; a user may occur repeatedly."""
         counts = np.diff(self.indptr)[users]
         indptr = np.concatenate([[0], np.cumsum(counts)])
         period = np.arange(indptr[-1]) + np.repeat(self.indptr[users] - indptr[:-1], counts)
         return Availability(indptr, self.begin[period], self.end[period])
 
     def _period(self, users: Users, times: Floats) -> NDArray[np.int64]:
-        """Index, in `begin` and `end`, of the first online period of each user that ends after her time.
+        """For each user, the index (in `begin` and `end`) of her first online period that ends after her time.
 
-        Without such a period it is the index after the user's last period, where the next user's periods start.
+        If there is no such period, it is the index after the user's last period, where the next user's periods start.
         """
         # a binary search for all users at once
         low, high = self.indptr[users], self.indptr[users + 1]
@@ -89,8 +89,7 @@ class Availability:
         return low
 
     def _at(self, values: Floats, users: Users, period: NDArray[np.int64]) -> Floats:
-        """The entry of `values`, such as the periods' begins, at the given period of each user; infinite if the period
-        is not hers.
+        """For each user, the entry of `values` at the given period; infinite if the period is not hers.
 
         Args:
             values: (P,) one number for each online period of all users. users: numbers of users. period: index of a
@@ -103,15 +102,16 @@ class Availability:
 
 
 class AvailabilityLaw(Protocol):
-    """A law from which the periods online of users are drawn."""
+    """A law from which users' online periods are drawn."""
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability | None:
-        """Draw a shard's periods from its own streams; None: everyone is always online.
+        """Draw the online periods of a shard's users (a shard is a run of whole clusters) from the shard's own random
+        streams. None: everyone is always online.
 
         Args:
-            shard: the users. streams: the replicate's random streams.
-            horizon_s: finite time, seconds, until which users switch on and off; then each stays online or offline. A
-                longer horizon changes nothing before a shorter one. Joining, leaving and traces ignore the horizon.
+            shard: the users. streams: the replicate's random streams. horizon_s: finite time, seconds, until which
+            users switch on and off; after it, each user stays as she is, online or offline. Two horizons give the same
+            periods up to the shorter one. Joining, leaving and recorded periods do not depend on the horizon.
         """
         ...
 
@@ -124,7 +124,9 @@ class Stay(NamedTuple):
 
 
 class _Membership(Config):
-    """Keys for users who join late or leave for good; in between, a subclass decides when they are online."""
+    """Keys for users who join late or leave for good. Between joining and leaving, a subclass decides when they are
+    online.
+    """
 
     late_share: float = Field(default=0.0, ge=0, le=1)
     """Expected share of users who join late, 0 to 1; the others are there from the start."""
@@ -157,7 +159,7 @@ class _Membership(Config):
 
 
 class Always(_Membership):
-    """Users are online from when they join until they leave."""
+    """Users are online from the time they join until they leave."""
 
     kind: Literal["always"] = "always"
 
@@ -173,8 +175,8 @@ class OnOff(_Membership):
     """Each user is online and offline in turn; all periods of all users are independent.
 
     A user is online at time 0 with probability mean_on_s / (mean_on_s + mean_off_s), and her first period is a whole
-    one. With exponential periods she is then online with this probability at any time; with Weibull periods only at
-    time 0 and in the long run, since a stationary process would begin in the middle of a period.
+    one. With exponential periods, she is online with this probability at every time. With Weibull periods, she is so
+    only at time 0 and in the long run, since a stationary process would begin in the middle of a period.
     """
 
     kind: Literal["on_off"] = "on_off"
@@ -194,12 +196,12 @@ class OnOff(_Membership):
         return self
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """Draw periods up to the horizon; an InputError if a user, or all users of the shard, would have too many."""
+        """Draw periods up to the horizon. An InputError if a user, or all users together, would have too many."""
         rng = streams.generator("availability", shard.index)
         begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)
         change = self._changes(begins_on, rng, horizon_s)
         begun = change[:, :-1] <= horizon_s
-        # periods on and off take turns: those of even number are like the first
+        # online and offline periods alternate: those of even number are like the first
         online = begun & (begins_on[:, None] ^ (np.arange(begun.shape[1]) % 2 == 1))
         user, begin, end = np.nonzero(online)[0], change[:, :-1][online], change[:, 1:][online]
         end[end > horizon_s] = np.inf
@@ -208,20 +210,22 @@ class OnOff(_Membership):
         return Availability.of(user, begin, end, shard.size)
 
     def _changes(self, begins_on: Bools, rng: np.random.Generator, horizon_s: float) -> Floats:
-        """The times, seconds, at which each user goes online or offline: (m, R), ascending in each of the m rows.
-
-        The first time is 0, the last one lies beyond the horizon for every user, who may therefore have more times than
-        she needs: a period is drawn for all users at once, so that a user's draws do not depend on other users' needs.
+        """The times, seconds, at which each of m users goes online or offline: (m, R), ascending in each row. The first
+        time is 0. R, the number of times, is so large that the last time of every user lies beyond the horizon; a user
+        may get more times than she needs. Each period is drawn for all users at once, so that what a user gets does not
+        depend on other users' needs.
 
         Args:
-            begins_on: (m,) whether each user is online at time 0. horizon_s: until when times are needed, seconds.
+            begins_on: (m,), whether each user is online at time 0. rng: draws the lengths of the periods. horizon_s:
+            until when times are needed, seconds.
 
         Raises:
             InputError: there would be too many periods.
         """
         size, cycle = begins_on.size, self.mean_on_s + self.mean_off_s
         most = min(MOST_OF_USER, MOST_OF_SHARD // size)
-        # a Weibull period is scale times E**(1/shape), E standard exponential; its mean is scale times Γ(1 + 1/shape)
+        # a Weibull period is scale times E**(1/shape), where E is standard exponential; its mean is scale times Γ(1 +
+        # 1/shape)
         power = 1.0 / (self.shape or 1.0)
         scales = np.array([self.mean_off_s, self.mean_on_s]) / math.gamma(1.0 + power)
         on, changes = begins_on, [np.zeros(size)]
@@ -256,7 +260,7 @@ class RecordedPeriods:
 
 
 class AvailabilityTrace(Config):
-    """Recorded periods online from a file; a user is offline outside of her periods."""
+    """Recorded online periods from a file; a user is offline outside of her periods."""
 
     kind: Literal["trace"] = "trace"
     path: str = Field(min_length=1)
@@ -265,7 +269,7 @@ class AvailabilityTrace(Config):
     Looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def load(self, places: tuple[Path, ...]) -> RecordedPeriods:
-        """The law that the file describes; an InputError names the line with an impossible period."""
+        """The law that the file describes. If a period is impossible, an InputError names its line."""
         path = find_named(self.path, places, f"{KEY}.path")
         table = read_trace(path, ("user", "on_s", "off_s"), f"{KEY}.path")
         table = table.take(np.lexsort((table.columns["on_s"], table.columns["user"])))

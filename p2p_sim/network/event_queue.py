@@ -1,10 +1,10 @@
-"""Two clocks of a simulation: SimPy's, with events at absolute times, and an engine that delivers messages in arrays.
+"""Two clocks of a simulation: SimPy's, with events at absolute times; and an engine that delivers messages in arrays.
 
 The engine knows no labels and no protocol. One SimPy event advances its clock by a *window*, a span of time that holds
-some thousands of messages. A window's messages are delivered in rounds: first the messages that are queued already,
-then those that their handling posted within the window, and so on until no message is left in the window. Every message
-carries its exact time. Results therefore do not depend on the windows, as long as a handler's effect on one message
-does not depend on another message of the same window.
+some thousands of messages. The messages of a window are delivered in rounds: first those that are queued already; then
+those that the handler posted within the window while it handled the first; and so on, until no message is left in the
+window. Every message carries its exact time. So results do not depend on the windows, as long as a handler's effect on
+one message does not depend on another message of the same window.
 
 A few actors may run beside the messages: SimPy processes that post messages of their own.
 """
@@ -23,8 +23,9 @@ SOON, LAST = 1, 2
 
 
 class Clock(simpy.Environment):
-    """SimPy's environment with events at absolute times, as now + (time - now) may differ from `time` in the last
-    bit."""
+    """SimPy's environment, extended by events at absolute times: SimPy takes delays, and now + (time - now) may differ
+    from `time` in the last bit.
+    """
 
     def until(self, time: float, order: int = SOON) -> simpy.Event:
         """An event, for a process to wait for, that happens at a time (seconds, not before now).
@@ -37,7 +38,7 @@ class Clock(simpy.Environment):
         return event
 
     def at(self, time: float, action: Callable[[], Any], timer: bool = False) -> None:
-        """Call an action at a time, seconds; a timer's action comes after all other events of that time."""
+        """Call an action at a time, seconds. If `timer` is true, it comes after all other events of that time."""
         self.until(time, LAST if timer else SOON).callbacks.append(lambda _: action())
 
 
@@ -50,7 +51,7 @@ Batches = defaultdict[int, list[tuple[Users, Times]]]
 SLOTS = 64
 """Number of windows in which messages are queued by time; later messages wait unsorted in one further entry."""
 SLICE = 16_384
-"""Largest number of messages given to a handler at once, which bounds the memory of temporary arrays."""
+"""Largest number of messages given to a handler at once; it bounds the memory of temporary arrays."""
 
 
 class Engine:
@@ -66,18 +67,18 @@ class Engine:
         self._target = window_messages
         self._ring: list[Batches] = [defaultdict(list) for _ in range(SLOTS + 1)]
         self._origin, self._width = 0.0, 0.0
-        self._next = 0  # the window in delivery, else the next one
+        self._next = 0  # the window whose messages are being delivered; between windows, the next one
         self._environment = simpy.Environment()
         self._advancing = False
 
     def post(self, kind: int, users: Users, times: Times) -> None:
-        """Queue a message for each of the users (m,), to be delivered at the times (m,), seconds.
-
-        Times must not lie before that of the message in delivery.
+        """Queue a message for each of the users (m,), to be delivered at the times (m,), seconds. While the handler
+        runs, times must not be earlier than that of the message which it handles.
 
         Args:
-            kind: a number that the handler chose for one kind of message, such as a request or a reply; it is
-            passed back to the handler at delivery.
+            kind: a number that the handler chose for one kind of message, such as a request or a reply; it is passed
+            back to the handler at delivery. users: for each message, the number of a user that the handler gets at
+            delivery. times: of delivery.
         """
         if users.size == 0:
             return
@@ -104,13 +105,13 @@ class Engine:
                 self._ring[index][kind].append((users[begin:end], times[begin:end]))
 
     def run(self, actors: Sequence[Actor] = ()) -> None:
-        """Deliver messages until none is queued and every actor is done.
+        """Deliver messages until no message is queued and every actor is done.
 
         An engine runs once: it drops its handler at the end.
 
         Args:
-            actors: SimPy processes that run beside the messages and may post messages: functions of the SimPy
-            environment.
+            actors: functions of the SimPy environment, each of which makes a SimPy process that runs beside the
+            messages and may post messages.
         """
         for actor in actors:
             self._environment.process(actor(self._environment))
@@ -138,11 +139,11 @@ class Engine:
     def _deliver(self, index: int) -> None:
         """Deliver all messages of one window: a span of time whose messages are handled together.
 
-        First the queued messages are handled, then those that their handling posted within the window, and so on, until
-        the window has no message.
+        First the queued messages are handled; then those that the handler posted within the window in the meantime; and
+        so on, until the window has no message.
 
         Args:
-            index: of the window.
+            index: number of the window.
         """
         while self._ring[index]:
             batches, self._ring[index] = self._ring[index], defaultdict(list)
@@ -156,7 +157,7 @@ class Engine:
                     self._handler(kind, users[part], times[part])
 
     def _refill(self) -> None:
-        """Sort the waiting messages into windows, up to 64 equal spans of time, which are handled one after another.
+        """Sort the waiting messages into windows: up to 64 equal spans of time, which are handled one after another.
 
         The width of the windows is chosen so that each holds about the wanted number of messages. Messages after the
         last window go on waiting.
@@ -176,5 +177,7 @@ class Engine:
 
 
 def _closed(kind: int, users: Users, times: Times) -> None:
-    """The handler of an engine that has run."""
+    """Raises RuntimeError, since the engine has run. It takes the place of an engine's handler after the run, so that
+    the handler and what it refers to can be freed.
+    """
     raise RuntimeError("the engine has run")

@@ -1,4 +1,4 @@
-"""Faults of messages in transit: their interface, and loss, duplication and reordering, which have their own keys."""
+"""Faults of messages in transit: their interface, and those with keys of their own (loss, duplication, reordering)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +20,15 @@ LEARNER = -1
 
 @dataclass(frozen=True, eq=False)
 class InTransit:
-    """Messages in transit of one leg, attempt, copy and hop, at most one for each user who asks.
+    """Messages in transit of the same kind (leg, attempt, copy and hop), at most one for each user who asks.
 
-    leg: "request", "reply" or "submission"; "probe" and "confession" for an adversary who asks every user.
-    attempt: of the request, from 0. copy: odd for the network's duplicates. hop: step of a walk, from 0.
+    leg: "request", "reply" or "submission"; "probe" (question) and "confession" (answer) if an adversary asks every
+    user. attempt: number of the request that a user sends, from 0. copy: an odd number for a duplicate that the network
+    makes. hop: if a request walks from user to user, the step of the walk, from 0.
     user: (m,) the user who asks or submits, numbered from the shard's first.
     sent_s: (m,) when the messages were sent, seconds.
-    ends: sender and receiver, if both are users and a fault or distance may depend on them. draw: the random numbers
-    of the messages for a purpose. law: of travel times.
+    ends: sender and receiver, if both are users and a fault or distance may depend on them. draw: gives the random
+    numbers of the messages for a named purpose. law: the law of travel times.
     """
 
     leg: str
@@ -42,7 +43,9 @@ class InTransit:
 
     @property
     def sender(self) -> Integers:
-        """The sender of each message, (m,), numbered from the shard's first user; of a submission it is `user`."""
+        """The user who sends each message, (m,), numbered from the shard's first user. For a submission it is the user
+        who submits; for a request or reply it is the one at whom the message starts.
+        """
         return self.user if self.leg == "submission" else cast(Ends, self.ends)[0]
 
     @property
@@ -51,7 +54,12 @@ class InTransit:
         return np.full(self.user.size, LEARNER) if self.leg == "submission" else cast(Ends, self.ends)[1]
 
     def uniform(self, purpose: str) -> Floats:
-        """A random number in [0, 1) of each message, (m,), for a purpose; always the same for the same purpose."""
+        """One random number in [0, 1) for each message, (m,).
+
+        Args:
+            purpose: a name for what the numbers decide, such as "loss". The same name gives the same numbers again;
+            different names give independent numbers.
+        """
         return self.draw(purpose).at(self.user)
 
     def travel_s(self, purpose: str) -> Floats:
@@ -74,17 +82,21 @@ class InTransit:
         )  # fmt: skip
 
     def named(self, prefix: str) -> "InTransit":
-        """These messages with other random numbers: `prefix` is put before each purpose."""
+        """The same messages, but with random numbers of their own: `prefix` is put before the name of each purpose for
+        which numbers are drawn. So two faults that use the same name get independent numbers. An empty prefix changes
+        nothing.
+        """
         draw = self.draw
         return replace(self, draw=lambda purpose: draw(prefix + purpose)) if prefix else self
 
 
 class NetworkFault(Config):
-    """The base of faults of messages in transit. A fault defines one or more of the methods in `EFFECTS`.
+    """The base of faults of messages in transit. A fault defines one or more of the methods `lost`, `delay_s`,
+    `duplicated` and `corrupted`.
 
-    Each method is a function of the messages alone, row by row. A message may be passed to it more than once, beside
-    different other messages, and must get the same result each time. Random numbers come from `messages.uniform`. No
-    method sees a true label.
+    Each method must be a function of the messages alone, row by row. A message may be passed to it more than once,
+    together with different other messages, and must get the same result each time. Random numbers come from
+    `messages.uniform`. No method sees a true label.
     """
 
     kind: str
@@ -98,7 +110,11 @@ class NetworkFault(Config):
         return self
 
     def defines(self, effect: str) -> bool:
-        """Whether the fault overrides the method for one of `EFFECTS`."""
+        """Whether this fault has the given effect on messages, that is, overrides the method of this name.
+
+        Args:
+            effect: "lost", "delay_s", "duplicated" or "corrupted".
+        """
         return getattr(type(self), effect) is not getattr(NetworkFault, effect)
 
     def lost(self, messages: InTransit) -> Bools:
@@ -106,18 +122,19 @@ class NetworkFault(Config):
         return np.zeros(messages.user.size, dtype=np.bool_)
 
     def delay_s(self, messages: InTransit) -> Floats:
-        """Delays (m,), seconds, at least 0 and finite, that are added to the messages' travel times.
+        """Delays (m,), seconds, at least 0 and finite, that are added to the messages' travel times. By default 0.
 
-        Users switch on and off until a time by which nearly all messages without such a delay have arrived; users who
-        are online at that time stay online.
+        Users go online and offline only up to a fixed time. It is chosen so that nearly all messages without such a
+        delay have arrived by then. After it each user stays as she is, so messages with long delays meet users who no
+        longer switch.
         """
         return np.zeros(messages.user.size)
 
     def duplicated(self, messages: InTransit) -> Bools:
         """Which messages are delivered twice, (m,).
 
-        Of a request that walks from user to user over several messages, only the first message can be delivered twice.
-        The copy has a travel time of its own. `messages.copy` is the number that the copy gets: an odd number.
+        If a request walks from user to user over several messages, only the first message can be delivered twice. The
+        copy has a travel time of its own. `messages.copy` is the number that the copy gets: an odd number.
         """
         return np.zeros(messages.user.size, dtype=np.bool_)
 
@@ -125,8 +142,8 @@ class NetworkFault(Config):
         """The payloads with which the messages arrive, (m, ...), of the type and shape of `payload`.
 
         Args:
-            messages: replies and submissions. payload: (m, ...) what was sent; a noisy label that is one whole number
-            is below K. num_classes: K.
+            messages: replies and submissions. payload: (m, ...) what was sent; noisy labels that are whole numbers are
+            below K. num_classes: K.
         """
         return payload
 
@@ -173,8 +190,8 @@ class Faults:
     """All faults of a network together.
 
     Args:
-        faults: pairs (prefix, fault); the prefix is put before the purposes of the fault's random numbers. An empty
-            prefix marks a fault of the simulator's own, whose results are not checked.
+        faults: pairs (prefix, fault); the prefix is put before the name of each purpose for which the fault draws
+            random numbers. An empty prefix marks one of the simulator's own faults, whose results are not checked.
     """
 
     def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
@@ -185,7 +202,7 @@ class Faults:
         """Whether a fault may depend on who sends and who receives."""
 
     def survives(self, messages: InTransit) -> Bools | None:
-        """Which messages no fault loses, (m,); None: all."""
+        """Which messages are lost by no fault, (m,); None: no message is lost."""
         return ~self._any("lost", messages) if "lost" in self.effects else None
 
     def duplicated(self, messages: InTransit) -> Bools:
@@ -215,7 +232,11 @@ class Faults:
         return payload
 
     def _any(self, effect: str, messages: InTransit) -> Bools:
-        """Which messages any fault with this effect hits, (m,)."""
+        """Which messages are hit by at least one fault, (m,).
+
+        Args:
+            effect: "lost" or "duplicated", the name of the method that each fault is asked for. messages: m messages.
+        """
         hits = np.zeros(messages.user.size, dtype=np.bool_)
         for prefix, fault in self._of[effect]:
             hits |= _asked(effect, prefix, fault, messages)
@@ -226,14 +247,16 @@ def _asked(
     effect: str, prefix: str, fault: NetworkFault, messages: InTransit, payload: NDArray[Any] | None = None,
     num_classes: int = 0,
 ) -> NDArray[Any]:  # fmt: skip
-    """What a fault's method for one of `EFFECTS` gives for m messages: an array with an entry for each of them.
+    """What one method of a fault returns for m messages: an array with an entry for each message.
 
-    A plug-in's answer must have the right shape and type, and be the same for the same messages in reverse order. An
-    answer that depends on other messages, or on random numbers of the plug-in's own, would differ between engines.
+    If the fault comes from a plug-in, its answer is checked. It must have the right shape and type. It must also be the
+    same when the messages are given in reverse order: an answer that depends on other messages, or on random numbers of
+    the plug-in's own, would differ between the simulator's engines.
 
     Args:
-        prefix: put before the purposes of random numbers; empty: the fault is no plug-in's.
-        payload: (m, ...) what was sent, and num_classes: K; both for the effect "corrupted" alone.
+        effect: name of the method: "lost", "delay_s", "duplicated" or "corrupted". prefix: put before the name of each
+        purpose for which random numbers are drawn; empty: the fault is the simulator's own. fault: the fault. messages:
+        the messages. payload: (m, ...), what was sent; num_classes: K; both only for "corrupted".
 
     Raises:
         InputError: the answer of a plug-in is not as it must be.
@@ -258,5 +281,10 @@ def _asked(
 
 
 def _name(fault: NetworkFault, effect: str) -> str:
-    """The beginning of an error message: the package and method of a plug-in, and the scenario's key."""
+    """The beginning of an error message about a fault of a plug-in: the plug-in and its method, and the key
+    `network.in_transit.kind` of the scenario with the fault's kind.
+
+    Args:
+        effect: name of the method.
+    """
     return f"{method_of(offer_of(FAULTS, fault.kind), fault, effect)}network.in_transit.kind = {fault.kind!r}"

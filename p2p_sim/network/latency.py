@@ -1,4 +1,4 @@
-"""How long messages travel, in seconds: laws of the travel time, and the queue at a link that all messages share."""
+"""How long messages travel, in seconds: laws of the travel time, and a queue at a link that all messages share."""
 
 import math
 from dataclasses import dataclass
@@ -117,7 +117,12 @@ class Recorded:
         return self.values[rng.integers(0, len(self.values), size)]
 
     def quantile(self, u: Floats) -> Floats:
-        """The recorded value of rank floor(u m), counted from 0, for each u in [0, 1), seconds."""
+        """The recorded travel time of rank floor(u m), counted from 0, for each u in [0, 1); m is the number of
+        recorded times. Seconds.
+
+        Args:
+            u: numbers in [0, 1), such as uniform random numbers.
+        """
         rank = (u * len(self.values)).astype(np.int64)
         np.minimum(rank, len(self.values) - 1, out=rank)  # for u just below 1, u m rounds up to m
         return self.values[rank]
@@ -132,7 +137,16 @@ class LatencyTrace(Config):
     looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def load(self, places: tuple[Path, ...]) -> Recorded:
-        """The law that the file describes; an InputError names a line without a travel time."""
+        """The law that draws from the travel times in the file. A CSV file with a header line has them in the column
+        latency_s, or in its only column; in seconds.
+
+        Args:
+            places: directories in which the file is looked for, in this order.
+
+        Raises:
+            InputError: the file is missing or has no such column, or a line (which is named) has no travel time from 0
+            to 1e9.
+        """
         path = find_named(self.path, places, "network.latency.path")
         [values] = read_trace(path, ("latency_s",), "network.latency.path").columns.values()
         return Recorded(np.sort(values))
@@ -147,7 +161,7 @@ def departures(arrivals: NDArray[np.float64], service_s: float) -> NDArray[np.fl
 
     Args:
         arrivals: (m,) seconds, in any order.
-        service_s: time that one message takes, seconds, above 0.
+        service_s: time that the queue needs for one message, seconds, above 0.
 
     >>> departures(np.array([0.0, 0.1, 5.0]), 1.0).tolist()
     [1.0, 2.0, 6.0]

@@ -31,8 +31,8 @@ HARMLESS = frozenset(
 )
 """Keys that change when or how often a message arrives, but neither whether it arrives nor whose label a user gets.
 
-Where nothing expires, a message that is late, overtaken or delivered twice leaves the set of submissions as it is.
-Every other key that differs from its default counts as a fault."""
+If nothing expires, the set of submissions does not change when a message is late, overtaken or delivered twice. Every
+other key that differs from its default counts as a fault."""
 
 CALIBRATED = frozenset(
     f"network.{key}"
@@ -41,13 +41,13 @@ CALIBRATED = frozenset(
         *("deadline_s", "batch_submission"),
     )
 )
-"""Faults under which noise that is calibrated to a target ε still suffices, unless users fall back on their own label.
+"""Faults with which noise calibrated to a target ε still suffices, unless users submit their own label instead.
 
 With these faults some submissions do not arrive; each that arrives is the label of a uniform member of the cluster."""
 
 
 class UniformPeers(Config):
-    """Ask a neighbour, each equally likely; on the complete overlay, any user of the cluster, perhaps oneself."""
+    """A user asks a neighbour, each equally likely; on the complete overlay, any user of her cluster, even herself."""
 
     kind: Literal["uniform"] = "uniform"
 
@@ -63,8 +63,8 @@ class RandomWalk(Config):
 class GossipView(Config):
     """Each user holds a changing sample of her cluster and asks a random member of it.
 
-    Every entry of a view is a uniform draw from the cluster; entries are replaced one after another, each once per
-    `refresh_s`. So a user sees at most `view_size` users of her cluster at a time.
+    This sample is her view. Every entry of a view is a uniform draw from the cluster. Entries are replaced one after
+    another, each once per `refresh_s`. So a user sees at most `view_size` users of her cluster at a time.
     """
 
     kind: Literal["gossip"] = "gossip"
@@ -169,7 +169,7 @@ class NetworkConfig(Extended):
 
     def transit(self) -> Faults:
         """All faults of messages in transit."""
-        faults: list[tuple[str, NetworkFault]] = []  # after the prefix of its random numbers' purposes
+        faults: list[tuple[str, NetworkFault]] = []  # pairs (prefix for the names of its random numbers, fault)
         if self.loss:
             faults.append(("", Loss(share=self.loss)))
         if self.duplication:
@@ -196,21 +196,22 @@ class NetworkConfig(Extended):
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The keys that count as faults: all with another value than the default, except those that change only when or
-        how often a message arrives (`HARMLESS`).
+        """The keys of this configuration that count as faults, such as "network.loss": all whose value differs from the
+        default, except those that change only when or how often a message arrives (latency, duplication, reordering,
+        bandwidth of users' links, header size and start window).
 
-        Without faults everybody gets the label of a uniform member of her cluster, and every submission arrives.
+        Without faults, everybody gets the label of a uniform random member of her cluster, and all submissions arrive.
         """
         keys = differing("network", self.model_dump(), defaults(type(self)))
         return tuple(dict.fromkeys(".".join(key.split(".")[:2]) for key in keys if key not in HARMLESS))
 
     @property
     def uncalibrated(self) -> set[str]:
-        """The keys that count as faults and with which noise that was calibrated to a target ε may be too weak for it.
+        """Those of the keys that count as faults with which calibrated noise may be too weak for the target ε.
 
-        Calibration assumes that every submission is the label of a uniform member of the cluster. So faults by which
-        some submissions just do not arrive are not among the keys; users who submit their own label if a fetch fails,
-        or who cannot ask every member, are.
+        Calibration assumes that every submission is the label of a uniformly random member of the cluster. A fault that
+        only keeps some submissions from arriving is therefore not among these keys. A fault is among them if users may
+        submit their own label when a request fails, or if they cannot ask every member of the cluster.
         """
         own_label = {"network.on_timeout.fallback"} if self.on_timeout.fallback == "own_label" else set()
         return set(self.faults) - CALIBRATED | own_label
@@ -221,18 +222,18 @@ class NetworkConfig(Extended):
         return not self.faults
 
     def timeout_s(self, attempt: int) -> float:
-        """How long the request of an attempt, from 0, waits for its reply, seconds."""
+        """How long a user's request waits for its reply, seconds. `attempt`: the request's number, from 0."""
         if self.request_timeout_s is None:
             return float("inf")
         return self.request_timeout_s * self.on_timeout.backoff**attempt
 
     @property
     def by_shard(self) -> bool:
-        """Whether a shard, a run of whole clusters, can be simulated without the others, and its privacy depends only
+        """Whether a shard (a run of whole clusters) can be simulated without the others, and its privacy depends only
         on counts in its clusters, such as numbers of users and submissions.
 
-        This holds if clusters do not share the learner's link, everybody is always online, and everybody may ask all of
-        her cluster.
+        This holds under three conditions: the learner's link has no limit (submissions of all clusters would queue at
+        it), everybody is always online, and everybody may ask all users of her cluster.
         """
         return (
             self.learner_bandwidth_bps is None
@@ -249,7 +250,11 @@ class NetworkConfig(Extended):
             )
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """All files that describe the network, where they were found."""
+        """The paths of all files that describe the network: its overlay, its travel times and its online periods.
+
+        Args:
+            places: directories in which the files are looked for, in this order; after them, the working directory.
+        """
         parts = {"overlay": self.overlay, "latency": self.latency, "availability": self.availability}
         return [
             find_named(part.path, places, f"network.{key}.path")
@@ -262,8 +267,8 @@ class NetworkConfig(Extended):
 class Network:
     """The network of one replicate.
 
-    latency, availability: the laws of travel times and of periods online. overlay: None if every user may ask every
-    user of her cluster. streams: the replicate's random streams, for periods and travel times of each shard.
+    latency, availability: the laws of travel times and of online periods. overlay: None if every user may ask every
+    user of her cluster. streams: the replicate's random streams, for the online periods and travel times of each shard.
     """
 
     config: NetworkConfig
@@ -274,7 +279,12 @@ class Network:
 
     @staticmethod
     def open(config: NetworkConfig, population: People, streams: Streams, places: tuple[Path, ...] = ()) -> "Network":
-        """Read the network's files and draw its overlay.
+        """The network of one replicate: its files are read, and the graph of who may ask whom (the overlay) is drawn.
+
+        Args:
+            config: the network's configuration. population: the users; their clusters and their rows in the data decide
+            which users an edge may join. streams: the replicate's random streams. places: directories in which files
+            are looked for, in this order; after them, the working directory.
 
         Raises:
             InputError: a file is missing or damaged.
@@ -293,7 +303,9 @@ class Network:
         )
 
     def shard_overlay(self, shard: Shard) -> Overlay | None:
-        """The overlay among a shard's users, numbered from 0; None: everybody may ask anybody of her cluster."""
+        """The graph of who may ask whom among the users of a shard (a run of whole clusters), numbered from 0: for each
+        user the list of her neighbours. None: everybody may ask everybody in her cluster.
+        """
         return None if self.overlay is None else self.overlay.shard(shard.start, shard.stop)
 
     def degrees(self, shard: Shard) -> NDArray[np.int64]:
@@ -304,14 +316,14 @@ class Network:
         return np.repeat(sizes, sizes)
 
     def shard_availability(self, shard: Shard) -> Availability | None:
-        """The periods in which a shard's users are online; None: always."""
+        """The periods in which a shard's users are online; None: all are always online."""
         if self.config.availability == ALWAYS:
             return None
         return self.availability.draw(shard, self.streams, self.horizon_s)
 
     @property
     def horizon_s(self) -> float:
-        """The time until which users switch on and off, seconds; hardly any message is sent later."""
+        """The time, seconds, until which users go online and offline; hardly any message is sent later."""
         c = self.config
         waits = sum(c.timeout_s(attempt) for attempt in range(c.on_timeout.attempts)) if c.request_timeout_s else 0.0
         pauses = (

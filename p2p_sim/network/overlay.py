@@ -1,4 +1,4 @@
-"""Overlays: the kinds of graphs that define who may ask whom within a cluster."""
+"""Overlays: the kinds of graphs that define who may ask whom within a cluster of users."""
 
 import math
 from abc import ABC, abstractmethod
@@ -48,13 +48,13 @@ __all__ = [
 ]
 
 MOST_NEIGHBOURS = 10**8
-"""Largest number of entries in a generated overlay (400 MB); with more, a run would end for lack of memory."""
+"""Largest number of neighbours, over all users, in a generated overlay (400 MB); with more, a run could lack memory."""
 
 
 class DrawnGraph(NamedTuple):
     """The graph of a shard's users, numbered from 0.
 
-    edges: (m, 2), each once. position: (n, 2) of the users in the unit square; None: users have no positions.
+    edges: (m, 2), each once. position: (n, 2), points of the users in the unit square; None: users have no positions.
     """
 
     edges: Pairs
@@ -62,7 +62,7 @@ class DrawnGraph(NamedTuple):
 
 
 class CompleteOverlay(Config):
-    """Every user may ask every user of her cluster, herself included, as in the papers; no graph is stored."""
+    """Every user may ask every user of her cluster, even herself, as in the papers; no graph is stored."""
 
     kind: Literal["complete"] = "complete"
 
@@ -73,7 +73,14 @@ class _Generated(Config, ABC):
     kind: str
 
     def build(self, source: OverlayInput) -> Overlay:
-        """Draw the overlay of all users of one replicate; an InputError if it would hold too many neighbours."""
+        """Draws the graph of who may ask whom for all users of one replicate, cluster by cluster.
+
+        Args:
+            source: the users' clusters and the replicate's random streams; its other fields are not used here.
+
+        Raises:
+            InputError: the graph would hold more than 10^8 neighbours, or a plug-in gives a wrong graph.
+        """
         offsets, streams = source.cluster_offsets, source.streams
         sizes = np.diff(offsets)
         degrees = [self.expected_degree(int(n)) for n in sizes]
@@ -90,16 +97,28 @@ class _Generated(Config, ABC):
         return side_by_side([from_pairs(size, graph.edges, graph.position) for size, graph in drawn])
 
     def _at_fault(self, method: str) -> str:
-        """The beginning of an error message: the package and method of a plug-in, and the scenario's key."""
+        """The beginning of an error message: the plug-in and its method, if the overlay is a plug-in's, and the key
+        `network.overlay.kind` of the scenario with its value.
+
+        Args:
+            method: name of the method that is at fault.
+        """
         return f"{method_of(offer_of(OVERLAYS, self.kind), self, method)}network.overlay.kind = {self.kind!r}: "
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:
-        """The expected number of neighbours of a user among `size`; `build` caps it at size - 1."""
+        """The expected number of neighbours of a user in a cluster of `size` users; above size - 1 it counts as size -
+        1.
+        """
 
     @abstractmethod
     def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
-        """Draw the graph among the users of a shard."""
+        """Draws the graph among the users of a shard (a run of whole clusters): its edges between users numbered from
+        0, each edge once, and the users' points in the unit square if they have positions.
+
+        Args:
+            rng: the random numbers of the shard's overlay.
+        """
 
 
 class GraphOverlay(_Generated):
@@ -108,7 +127,7 @@ class GraphOverlay(_Generated):
     Without the random assignment, hubs and neighbours on a ring would depend on the order in which users are stored,
     and so on their features. A derived class gives the expected number of neighbours and the edges.
 
-    exchangeable: whether renumbering the nodes does not change the graph's law, so that no assignment is needed.
+    exchangeable: whether the graph's law stays the same if nodes are renumbered, so that no assignment is needed.
     """
 
     kind: str
@@ -144,7 +163,8 @@ class GraphOverlay(_Generated):
         """Edges (m, 2), int64, of one cluster.
 
         Args:
-            size: users of the cluster; nodes are numbered from 0 to size - 1. seed: seed of the graph, below 2**63.
+            size: number of users of the cluster; nodes are numbered from 0 to size - 1. seed: seed of the graph, below
+            2**63.
 
         Returns:
             Each edge once, in either direction; no edge from a node to itself.
@@ -154,8 +174,8 @@ class GraphOverlay(_Generated):
 class RegularOverlay(GraphOverlay):
     """Every user has the same number of neighbours, chosen at random (`random_graphs.regular_edges`).
 
-    A cluster of at most degree + 1 users is complete. Where both the degree and the cluster's size are odd, no such
-    graph exists, and the users of that cluster have degree + 1 neighbours.
+    A cluster of at most degree + 1 users is complete. If both the degree and the cluster's size are odd, no such graph
+    exists; the users of that cluster then have degree + 1 neighbours.
     """
 
     kind: Literal["regular"] = "regular"
@@ -172,7 +192,7 @@ class RegularOverlay(GraphOverlay):
 
 
 class SmallWorldOverlay(GraphOverlay):
-    """A ring on which every user is joined to the nearest; some edges are moved (`random_graphs.small_world_edges`).
+    """A ring of users, each joined to the nearest ones; some edges are moved (`random_graphs.small_world_edges`).
 
     A cluster of at most degree + 1 users is complete. Users stand on the ring in random order.
     """
@@ -195,7 +215,7 @@ class SmallWorldOverlay(GraphOverlay):
 class ScaleFreeOverlay(GraphOverlay):
     """A few hubs and many users with few neighbours: preferential attachment (`networkx.barabasi_albert_graph`).
 
-    A cluster of at most `attachments` users is complete; a cluster of one user more is a star. Who is a hub is random.
+    A cluster of at most `attachments` users is complete; a cluster with one user more is a star. Hubs are random users.
     """
 
     kind: Literal["scale_free"] = "scale_free"
@@ -214,7 +234,7 @@ class ScaleFreeOverlay(GraphOverlay):
 
 
 class GeometricOverlay(_Generated):
-    """Users are at random points of a unit square, one square for each cluster; within a radius they are neighbours."""
+    """Each cluster has a unit square, in which its users are at random points; within a radius they are neighbours."""
 
     kind: Literal["geometric"] = "geometric"
     mean_degree: float | None = Field(default=None, gt=0, le=1000)
@@ -233,7 +253,9 @@ class GeometricOverlay(_Generated):
         return (size - 1) * share_within(self._reach(size))
 
     def _reach(self, size: int) -> float:
-        """The largest distance between neighbours in a cluster of `size` users, the square's side being 1."""
+        """The largest distance between neighbours in a cluster of `size` users, in units of the square's side. It is
+        the key `radius`, or the radius with which a user has `mean_degree` neighbours on average.
+        """
         if self.radius is not None:
             return self.radius
         return radius_of(min((self.mean_degree or 0.0) / max(size - 1, 1), 1.0))
@@ -273,7 +295,7 @@ def radius_of(share: float) -> float:
 
 
 def _everybody(size: int) -> Pairs:
-    """All pairs of different nodes, (m, 2), which are the edges of the complete graph."""
+    """All pairs (m, 2) of different nodes: the edges of the complete graph of `size` nodes."""
     return np.stack(np.triu_indices(size, k=1), axis=1)
 
 

@@ -32,7 +32,7 @@ class OverlayInput:
     cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     streams: the replicate's random streams. places: directories in which files are looked for.
     row: (n,) each user's row in the population's source; None: user i is row i.
-    source_rows: number of rows in the source, users or not; None: n.
+    source_rows: number of rows in the source, also those that are no users; None: n.
     """
 
     cluster_offsets: Offsets
@@ -48,7 +48,7 @@ class Overlay:
 
     Neighbours of user i are indices[indptr[i]:indptr[i+1]]: ascending, all in her cluster, without herself.
     indptr: (n+1,); indices: (E,), every edge twice; position: (n, 2) in the unit square, if users have positions.
-    dropped_edges: edges of a file that join two clusters, or touch rows that are no users of this replicate.
+    dropped_edges: number of edges of a file that join two clusters, or touch rows that are no users of this replicate.
     """
 
     indptr: NDArray[np.int64]
@@ -72,7 +72,7 @@ class Overlay:
         return int(np.count_nonzero(self.degrees == 0))
 
     def disconnected_clusters(self, cluster_offsets: Offsets) -> int:
-        """How many clusters fall into more than one connected part."""
+        """How many clusters have more than one connected part."""
         from scipy.sparse import csr_array
         from scipy.sparse.csgraph import connected_components
 
@@ -91,10 +91,9 @@ class Overlay:
         return np.asarray(np.hypot(gap[:, 0], gap[:, 1]))
 
     def shard(self, start: int, stop: int) -> "Overlay":
-        """The overlay of the users `start` to `stop - 1` alone, renumbered from 0.
+        """The overlay among the users `start` to `stop - 1` only, who are renumbered from 0.
 
-        These users must be whole clusters. The count of dropped edges (edges of a file that were not used) is not
-        carried over: it is 0.
+        These users must form whole clusters. The result states 0 dropped edges (edges of a file that were not used).
         """
         begin, end = self.indptr[start], self.indptr[stop]
         position = None if self.position is None else self.position[start:stop]
@@ -127,7 +126,7 @@ def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dro
 
 
 def side_by_side(parts: Sequence[Overlay]) -> Overlay:
-    """Joins one or more overlays to one; users are numbered one overlay after the other."""
+    """Joins one or more overlays into one; the users of each are numbered after those of the overlays before it."""
     if len(parts) == 1:
         return parts[0]
     firsts = np.cumsum([0, *(part.num_users for part in parts[:-1])]).astype(np.int32)
@@ -142,7 +141,8 @@ _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
 class FileOverlay(Config):
-    """The edges of a file; a user's id is her row in the population's source, from 0, before the holdout is drawn.
+    """An overlay with the edges of a file. A user's id in the file is her row in the population's source, from 0,
+    before the holdout is drawn.
 
     Edges that join two clusters or touch rows that are no users of this replicate are dropped and counted.
     """
@@ -158,8 +158,8 @@ class FileOverlay(Config):
         Edges that join two clusters, or touch rows that are no users of this replicate, are dropped and counted.
 
         Args:
-            source: the replicate's users: their clusters, the row of each user in the data, and where files are
-            looked for.
+            source: the replicate's users: their clusters, the row of each user in the data, and where files are looked
+            for.
 
         Raises:
             InputError: the file is missing or malformed or has an unknown user, or no edge joins two users of one
@@ -187,15 +187,16 @@ def read_edges(path: Path, source_rows: int) -> Pairs:
     """The distinct undirected edges of a file, each once as (smaller id, larger id), in ascending order.
 
     Args:
-        path: GraphML where the name ends in .graphml (or .graphml.gz), else an edge list: two ids a line, separated by
-            white space or a comma, `#` starts a comment.
+        path: a GraphML file if its name ends in .graphml (or .graphml.gz), else an edge list: two ids on each line,
+            separated by white space or a comma; `#` starts a comment.
         source_rows: ids are the numbers 0 to source_rows - 1.
 
     Returns:
         Edges (m, 2), read-only; an edge from a user to herself is left out.
 
     Raises:
-        InputError: for an unreadable file, a malformed line or an unknown user, with the line's number.
+        InputError: the file is unreadable, or a line is malformed or names an unknown user; the message has the line's
+        number.
     """
     content = read_bytes(path)
     graphml = path.name.removesuffix(".gz").endswith(".graphml")
@@ -209,7 +210,15 @@ def read_edges(path: Path, source_rows: int) -> Pairs:
 
 
 def _listed_ids(content: bytes, path: Path, source_rows: int) -> Iterator[int]:
-    """The two ids of every edge, one after the other."""
+    """Yields the two ids of every edge of an edge list, one after the other. Each line has two ids, separated by white
+    space or a comma; `#` starts a comment.
+
+    Args:
+        content: bytes of the file. path: the file, for messages. source_rows: ids are the numbers 0 to source_rows - 1.
+
+    Raises:
+        InputError: the file is no text, a line does not have two ids, or an id is out of range.
+    """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -224,7 +233,15 @@ def _listed_ids(content: bytes, path: Path, source_rows: int) -> Iterator[int]:
 
 
 def _graphml_ids(content: bytes, path: Path, source_rows: int) -> list[int]:
-    """The two ids of every edge, one after the other. This parser knows the line of each edge."""
+    """The two ids of every edge of a GraphML file, one after the other. The file is read with a parser that knows the
+    line of each edge, so that messages can name it.
+
+    Args:
+        content: bytes of the file. path: the file, for messages. source_rows: ids are the numbers 0 to source_rows - 1.
+
+    Raises:
+        InputError: the file is not GraphML, or an id is out of range.
+    """
     ids: list[int] = []
     parser = expat.ParserCreate(namespace_separator=" ")
 

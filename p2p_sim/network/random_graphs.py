@@ -1,4 +1,4 @@
-"""Random graphs of a cluster, drawn in arrays: regular graphs and small worlds of any size."""
+"""Random graphs among the users of a cluster, drawn with arrays: regular graphs and small worlds of any size."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,14 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
 
     The law is not exactly uniform over all regular graphs. It is asymptotically uniform as the number of nodes n grows,
     for a degree of at most n^(1/3 - c), c > 0 (Kim and Vu, 2003). The law does not change if nodes are renumbered.
-    Figures of privacy are computed for the graph that was drawn and do not depend on this law.
+    Privacy figures are computed for the graph that was drawn, so they do not depend on this law.
 
-    A graph of more than half of all edges is drawn as the complement of a regular graph: pairing would rarely end.
+    A graph with at least about half of all possible edges is drawn as the complement of a regular graph, since pairing
+    would rarely end.
 
     Args:
-        size: nodes, numbered from 0. degree: 0 to size - 1; size times degree must be even. rng: source of randomness.
+        size: number of nodes, which are numbered from 0. degree: 0 to size - 1; size times degree must be even. rng:
+        source of randomness.
 
     Returns:
         Edges (size * degree / 2, 2) in ascending order, the smaller node first.
@@ -48,7 +50,13 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
 
 
 def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None:
-    """One try of `regular_edges`: the keys of the edges (see `_keys`), ascending; None: the try failed."""
+    """One attempt to draw a random graph in which every node has `degree` neighbours: random pairing of each node's
+    free ends, in rounds, until none is left. It returns a number for each edge, ascending: the smaller node times
+    `size`, plus the larger node. None: the attempt failed, because no two nodes with free ends may still be joined.
+
+    Args:
+        size: number of nodes. rng: draws the pairs.
+    """
     free = np.tile(np.arange(size, dtype=np.int32), degree)
     first, later = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)  # edges of the first and of later rounds
     while free.size:
@@ -77,17 +85,17 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
     """The edges of a random small world (Watts and Strogatz, 1998).
 
     Nodes stand on a ring, each joined to the `degree` nearest nodes. Each edge is moved with probability `rewire_prob`,
-    independently. A moved edge keeps one end. In each round, every edge that is still to be moved draws a uniform node
-    as its other end; it is moved if no edge of the ring and no edge moved earlier joins its two nodes. If several edges
-    of a round draw the same pair, the shortest on the ring takes it.
+    independently. A moved edge keeps one end. In each round, every edge that is still to be moved draws a uniformly
+    random node as its other end. It is moved there unless an edge of the ring, or an edge moved earlier, joins the two
+    nodes already. If several edges of a round draw the same pair, the one that is shortest on the ring takes it.
 
-    Watts and Strogatz move edges one after another, and an edge may take a place that an earlier move left; the
-    difference is of the order of degree/size. Rings of at most 4 * degree nodes are rewired as Watts and Strogatz do:
-    the other end of a moved edge becomes any node that the kept end is not joined to at that time. An edge stays in its
-    place if no other place is found.
+    Watts and Strogatz move edges one after another, and an edge may take a place that became free by an earlier move.
+    The difference is of the order of degree/size. Rings of at most 4 * degree nodes are rewired as Watts and Strogatz
+    do: the other end of a moved edge becomes any node that the kept end is not joined to at that time. An edge stays in
+    its place if no other place is found.
 
     Args:
-        size: nodes, more than degree. degree: neighbours on the ring, an even number. rewire_prob: 0 to 1.
+        size: number of nodes, more than degree. degree: number of neighbours on the ring, even. rewire_prob: 0 to 1.
         rng: source of randomness.
 
     Returns:
@@ -115,7 +123,14 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
 
 
 def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int, rng: np.random.Generator) -> Pairs:
-    """The edges (m, 2) of a small ring after its `moved` edges are moved in turn; `start` and `end` are (m,)."""
+    """The edges of a small ring of `size` nodes after some edges were moved one after another: the edge keeps its first
+    node and is joined to a random node that this node is not joined to at that time. If there is none, the edge stays.
+    The result is (m, 2), each edge once, the smaller node first.
+
+    Args:
+        start, end: (m,) each, the two nodes of every edge of the ring; the node in `start` is kept. moved: indices of
+        the edges that are moved. size: number of nodes. rng: draws the new nodes.
+    """
     joined = np.eye(size, dtype=np.bool_)
     joined[start, end] = joined[end, start] = True
     for node, old in zip(start[moved].tolist(), end[moved].tolist(), strict=True):
@@ -136,14 +151,16 @@ def _keys(first: NDArray[np.integer], second: NDArray[np.integer], size: int) ->
 
 
 def _split(keys: Integers, size: int) -> Pairs:
-    """The pairs (m, 2) with the given keys, the smaller node first: the inverse of `_keys`."""
+    """The pairs of nodes (m, 2) behind m numbers, the smaller node first. The number of a pair is the smaller node
+    times `size`, plus the larger node.
+    """
     pairs = np.empty((keys.size, 2), dtype=np.int64)
     np.divmod(keys, max(size, 1), out=(pairs[:, 0], pairs[:, 1]))
     return pairs
 
 
 def _within(keys: Integers, ascending: Integers) -> Bools:
-    """Which keys (m,) are in an ascending array; `np.isin` would sort the array again in every round."""
+    """Which of the keys (m,) are in an ascending array. `np.isin` would sort the array again in every round."""
     if not ascending.size:
         return np.zeros(keys.size, dtype=np.bool_)
     position = np.minimum(np.searchsorted(ascending, keys), ascending.size - 1)

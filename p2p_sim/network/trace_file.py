@@ -19,7 +19,8 @@ MOST = 1e9
 class TraceTable:
     """Columns of numbers that were read from a trace.
 
-    path: the file. line: (m,) where each row ends, counted from 1. columns: (m,) numbers in [0, 1e9] by name.
+    path: the file. line: (m,) number of the line on which each row ends, from 1. columns: by name, (m,) numbers in [0,
+    1e9].
     """
 
     path: Path
@@ -34,7 +35,7 @@ class TraceTable:
 def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
     """Read the named columns of a CSV file; blank lines are skipped.
 
-    If one column is asked for, the column of a file with a single column may have any name that is no number.
+    If one column is asked for and the file has a single column, this column may have any name that is no number.
 
     Args:
         path: a CSV file in UTF-8.
@@ -42,7 +43,8 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
         key: the scenario key that named the file, for errors.
 
     Raises:
-        InputError: the file has no such column or no rows, or a cell is no number from 0 to 1e9; it names the line.
+        InputError: the file has no such column or no rows, or a cell is no number from 0 to 1e9; the message names the
+        line.
     """
     rows, lines = [], []
     try:
@@ -63,7 +65,16 @@ def read_trace(path: Path, names: tuple[str, ...], key: str) -> TraceTable:
 
 
 def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[str, int]:
-    """The position of each name in the header."""
+    """For each wanted column its position in the header line, from 0. A header with a single cell that is no number
+    fits any single name.
+
+    Args:
+        header: the cells of the header line. names: names of the wanted columns. context: beginning of the error
+        message, with the scenario key and the path.
+
+    Raises:
+        InputError: a name does not occur in the header, or more than once.
+    """
     if len(header) == len(names) == 1 and _number(header[0]) is None:
         return {header[0]: 0}
     for name in names:
@@ -74,7 +85,15 @@ def _positions(header: list[str], names: tuple[str, ...], context: str) -> dict[
 
 
 def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[float]:
-    """The numbers in the columns `where` of a row; an InputError that begins with `context` if a cell is no number."""
+    """Yields the numbers in the wanted cells of one row, in the order of `where`.
+
+    Args:
+        row: all cells of the row, as texts. where: for each wanted column its position in the row, from 0. context:
+        beginning of the error message, with the scenario key, the path and the line.
+
+    Raises:
+        InputError: a cell is missing or is no number from 0 to 1e9.
+    """
     for name, i in where.items():
         cell = row[i].strip() if i < len(row) else ""
         number = _number(cell)
@@ -84,7 +103,7 @@ def _cells(row: list[str], where: dict[str, int], context: str) -> Iterator[floa
 
 
 def _number(cell: str) -> float | None:
-    """The finite number in a cell; None if there is none."""
+    """The finite number that a cell contains; None if it contains none."""
     try:
         number = float(cell)
     except ValueError:

@@ -21,10 +21,10 @@ MOST = 1e6
 
 
 class HeartConfig(RandomSplit):
-    """UCI Heart Disease: 13 features scaled by public constants, label 1 for a diseased heart; a cluster is a hospital.
+    """UCI Heart Disease: 13 features scaled by public constants; label 1 for a diseased heart; a cluster is a hospital.
 
-    The clusters are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). A missing value is
-    replaced by the public centre of its feature.
+    The clusters are Cleveland (0), Hungary (1), Switzerland (2) and VA Long Beach (3). A missing value is replaced by
+    the public centre of its feature.
     """
 
     kind: Literal["uci-heart"] = "uci-heart"
@@ -35,11 +35,21 @@ class HeartConfig(RandomSplit):
     """Share of the rows that are held out to measure error, between 0 and 1; every replicate draws these rows anew."""
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the four hospitals' files, in the order of `HOSPITALS`, found in the directories `places`."""
+        """Paths of the four hospitals' files, in the order Cleveland, Hungary, Switzerland, VA Long Beach.
+
+        Args:
+            places: directories in which the files are looked for, in this order.
+        """
         return [find_file("uci-heart", places, "uci-heart", (f"processed.{name}.data",)) for name in HOSPITALS]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Splits the rows of all hospitals, read from the directories `places`, at random into users and holdout."""
+        """Reads the rows of all hospitals, and splits them at random into users and held-out rows, on which errors are
+        measured. The cluster of a row is its hospital, 0 to 3.
+
+        Args:
+            places: directories in which the files are looked for, in this order. streams: the replicate's random
+            streams.
+        """
         return self.split(_together([read_hospital(path, state(path)) for path in self.files(places)]), 2, streams)
 
 
@@ -47,7 +57,7 @@ class HeartConfig(RandomSplit):
 def read_hospital(path: Path, state: State) -> Examples:
     """Reads one hospital's file: scaled features (n, 13), and labels (n,), 1 for a diseased heart.
 
-    path: of the file. state: time of change and size of the file, so that a changed file is read again.
+    path: the file. state: time of change and size of the file; with another state, the file is read again.
 
     Raises:
         InputError: there are not 14 columns of numbers, the last a diagnosis from 0 to 4, or a number is too large.
@@ -68,13 +78,13 @@ def read_hospital(path: Path, state: State) -> Examples:
 
 
 SHIFT = 0.3
-"""Standard deviation of a branch's mean of each feature, around the main organisation's mean."""
+"""Standard deviation with which a branch's mean of each feature varies around the main organisation's mean."""
 
 
 class Branch(NamedTuple):
     """The law of one organisation's rows.
 
-    Features x have the law N(mean, I), and Pr[label 1] = 1/(1 + exp(-weights·x)); mean and weights are (d,).
+    Features x have the law N(mean, I), and Pr[label 1] = 1/(1 + exp(-weights·x)). Both mean and weights are (d,).
     """
 
     mean: Floats
@@ -89,13 +99,16 @@ class Branch(NamedTuple):
 def branches(
     groups: Sequence[Sequence[int]], importance: Sequence[float], count: int, law: int, signal: float, difference: float
 ) -> list[Branch]:
-    """Laws of `count` organisations, the main organisation first, drawn from the seed `law`.
+    """The laws of the rows of `count` organisations, the main organisation first. A row's d features x are Gaussian
+    around the organisation's mean, and its label is 1 with probability 1/(1 + exp(-weights·x)). The means and weights
+    of all organisations are drawn from one seed.
 
     Args:
-        groups: the features of each group, which together are 0..d-1.
-        importance: of each group; divided by the group's size, it is the scale of the weights of the group's features.
-        count: number of organisations. law: seed. signal: standard deviation of weights·x.
-        difference: relative standard deviation of a branch's weights around the main organisation's weights.
+        groups: the features of each group, which together are 0..d-1. importance: of each group; divided by the number
+        of the group's features, it is the standard deviation of their weights before scaling. count: number of
+        organisations. law: the seed. signal: length to which an organisation's weights are scaled; it is the standard
+        deviation of weights·x. difference: relative standard deviation of a branch's weights around the main
+        organisation's weights.
     """
     rng, d = np.random.default_rng(law), sum(map(len, groups))
     scale = np.empty(d)
@@ -112,8 +125,8 @@ def branches(
 class BranchesConfig(Source):
     """Rows of a main organisation (cluster 0) and its branches, drawn anew in every replicate from fixed laws.
 
-    Features fall into groups of equal size, each half as important as the group before. Error is measured on further
-    rows of every organisation.
+    Features form groups of equal size; each group is half as important as the group before it. Errors are measured on
+    further rows of every organisation.
     """
 
     kind: Literal["branches"] = "branches"
@@ -154,9 +167,11 @@ class BranchesConfig(Source):
         )  # fmt: skip
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users' rows of one replicate, and further rows of each organisation to measure errors.
+        """Draws the users' rows of one replicate (the cluster of a row is its organisation, the main one is 0), and
+        `test_rows` further rows of each organisation, on which errors are measured.
 
-        streams: the replicate's random streams. places: not used, as no file is read.
+        Args:
+            places: not used, as no file is read. streams: the replicate's random streams.
         """
         rng, laws = streams.generator("population"), self.laws()
         return Sample(
@@ -167,7 +182,12 @@ class BranchesConfig(Source):
 
 
 def _together(parts: Sequence[Examples]) -> Examples:
-    """The rows of several organisations as one table; the rows of parts[c] are in cluster c."""
+    """The rows of several organisations as one table: features, labels, and for each row the number of its organisation
+    as its cluster, from 0.
+
+    Args:
+        parts: the rows of each organisation, in order.
+    """
     features = np.concatenate([part.features for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     return Examples(features, labels, np.repeat(np.arange(len(parts)), [len(part.labels) for part in parts]))

@@ -35,7 +35,7 @@ def check_sample(method: str, sample: Any) -> None:
     counted = isinstance(classes, int | np.integer) and not isinstance(classes, bool) and 2 <= classes <= MOST_CLASSES
     require(method, bool(counted), f"num_classes must be a whole number from 2 to {MOST_CLASSES}, not {classes!r}")
     _check_rows(f"{method}users: ", sample.users, int(classes))
-    # errors are measured on held-out rows, or exactly under the law
+    # errors are measured on held-out rows, or exactly under the known law
     users, columns = len(sample.users.labels), sample.users.features.shape[1]
     if sample.holdout is not None:
         _check_rows(f"{method}holdout: ", sample.holdout, int(classes))
@@ -57,7 +57,7 @@ def check_sample(method: str, sample: Any) -> None:
 def _check_rows(method: str, rows: Any, classes: int) -> None:
     """Raise InputError unless rows are Examples with finite features and as many labels, all below `classes`.
 
-    method: the beginning of the message. classes: K, one more than the largest label allowed.
+    method: the beginning of the message. classes: K, number of classes; labels are 0 to K-1.
     """
     require(method, isinstance(rows, Examples), f"must be Examples, not {type(rows).__name__}")
     features, labels = rows.features, rows.labels
@@ -77,9 +77,9 @@ def _check_rows(method: str, rows: Any, classes: int) -> None:
 def _check_law(method: str, law: Any, columns: int, classes: int) -> None:
     """Raise InputError unless `law` is a well-formed law of features and labels on finitely many points.
 
-    It must be a `FiniteLaw` of P points with finite features (P, d), probability of each point (P,), class
-    probabilities at each point (P, K) and cluster of each point (P,). Probabilities must not be negative and must sum
-    to 1, up to 1e-6.
+    It must be a `FiniteLaw` of P points. It has the finite features (P, d) of the points, the probability (P,) of each
+    point, the class probabilities (P, K) at each point, and the cluster (P,) of each point. Probabilities must not be
+    negative and must sum to 1, up to 1e-6.
 
     Args:
         method: the beginning of the message. columns: d, number of features. classes: K, number of classes.
@@ -133,19 +133,21 @@ def build_population(
     streams: Streams,
     groups: tuple[str, ...] = (),
 ) -> Population:
-    """Draws the users of one replicate, groups them into clusters and stores them cluster by cluster.
+    """Draws the users of one replicate, groups them into clusters, and stores them cluster by cluster. With them come
+    the rows (or the known law) on which errors are measured, and named divisions of these rows into groups, for which
+    reports state errors separately.
 
     Args:
-        source: draws the users. clusters: groups them. places: directories in which data files are looked for; the
-        first that has the file is used. streams: the replicate's random streams. groups: by what errors are broken
-        down in reports: the label's class, the size of the cluster, or the name of a column of the data. Each name
-        but the class gives a grouping of the rows on which errors are measured.
+        source: draws the users. clusters: groups them into clusters. places: directories in which data files are looked
+        for, in this order. streams: the replicate's random streams. groups: names of the divisions that are wanted:
+        "class" (the label's class), "cluster_size" (the size of the row's cluster), or the name of a column of the
+        data. "class" is accepted but not stored, as it follows from the labels.
     """
     sample = source.sample(places, streams)
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
         check_sample(f"{method_of(offer, source, 'sample')}population.kind = {source.kind!r}: ", sample)
     cluster, own = clusters.assign(sample.users, streams), isinstance(clusters, GivenClusters)
-    # users are stored cluster by cluster, and within each cluster in the sample's order
+    # users are stored cluster by cluster; within a cluster they keep the sample's order
     users, point, held = sample.users, sample.point, sample.holdout
     if own and held is not None and held.cluster is not None and users.cluster is not None:
         # the source's clusters of the held-out rows, renumbered like the users'; -1: a cluster without users
@@ -179,13 +181,14 @@ def build_population(
 
 
 def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
-    """The cluster (m,) of each of the m rows on which errors are measured; -1: a cluster without users.
+    """The cluster (m,) of each of the m rows on which errors are measured; -1 for a cluster without users.
 
-    The rows are the points of the known law of the features or, if the population has no such law, the held-out rows.
+    These rows are the points of the known law of the features or, if the population has no such law, the held-out rows.
 
     Args:
-        own: whether users are in the clusters that the source of the data gave, which the rows then keep, if they
-        have any. Else a row belongs to the cluster whose users' mean features are nearest.
+        people: the population. own: whether users are in the clusters that the source of the data gives. If so, and if
+        the rows have such clusters too, they keep them. Otherwise a row belongs to the cluster whose users' mean
+        features are nearest.
     """
     law, held = people.law, people.holdout
     if law is not None and own and people.point is not None:
@@ -194,19 +197,17 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
         return number[law.cluster]
     if held is not None and own and held.cluster is not None:
         return held.cluster
-    # errors are measured on the holdout, or on the law's points; a sample has one of these
+    # errors are measured on held-out rows or on the law's points; a sample has one of these
     rows = law.points if law is not None else cast(Examples, held).features
     return nearest_cluster(rows, people.features, people.cluster_offsets)
 
 
 def draw_people(source: SyntheticConfig, clusters: GivenClusters, streams: Streams) -> DrawnPeople:
-    """The same users that `build_population` draws from this source, with labels that are not stored.
-
-    The labels of any run of users are drawn again each time they are asked for, with the same result, which saves
-    memory.
+    """The same users that `build_population` draws from this source and these streams, but their labels are not stored,
+    to save memory. The labels of any range of users are drawn again whenever they are asked for, with the same result.
 
     Args:
-        clusters: users stay in the source's clusters. streams: the replicate's random streams.
+        source: draws the users. clusters: users stay in the source's clusters. streams: the replicate's random streams.
 
     Raises:
         InputError: a cluster has fewer users than `clusters.min_size`.

@@ -1,4 +1,4 @@
-"""Groups users by their public features, never by labels. Most clusterings merge clusters that are too small."""
+"""Groups users into clusters by their public features, never by labels. Most clusterings merge too small clusters."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -25,7 +25,12 @@ class Clustering(Config):
     """s: smallest cluster allowed, at least 2."""
 
     def shortfall(self, clusters: int) -> str:
-        """A clause for messages: why there are only `clusters` clusters if the key `count` asks for more, or empty."""
+        """For messages: a clause that says why there are fewer clusters than the key `count` asks for; empty if there
+        is no reason to state, as here. Subclasses override it.
+
+        Args:
+            clusters: number of clusters that were made.
+        """
         return ""
 
 
@@ -36,7 +41,12 @@ class _Merging(Clustering):
     """Number of clusters asked for, at least 1; merging may leave fewer."""
 
     def shortfall(self, clusters: int) -> str:
-        """A clause for messages on merging, if it leaves fewer clusters (`clusters`) than `count`; else empty."""
+        """For messages: a clause that says how many clusters were asked for, and that small ones were merged; empty if
+        there are as many clusters as asked for.
+
+        Args:
+            clusters: number of clusters that were made.
+        """
         reason = f"those of fewer than min_size = {self.min_size:,} users are merged"
         return f"{self.count:,} asked for; {reason}" if clusters < self.count else ""
 
@@ -73,13 +83,15 @@ def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], mi
 
 
 def check_users(key: str, least: int, users: int) -> None:
-    """Raise InputError if the key `clusters.{key}` needs `least` users, and there are fewer: only `users`."""
+    """Raise InputError if there are fewer users than the key `clusters.{key}` needs. `least`: number that the key
+    needs. `users`: number of users.
+    """
     if least > users:
         raise InputError(f"clusters.{key} = {least}: there are only {count(users, 'user')}")
 
 
 MOST_USERS = 20_000
-"""Largest number of users of agglomerative clustering, which needs 1.6 GB for the distances of all their pairs."""
+"""Largest number of users in agglomerative clustering; the distances between all their pairs need 1.6 GB."""
 
 
 class AgglomerativeClusters(_Merging):
@@ -92,7 +104,14 @@ class AgglomerativeClusters(_Merging):
     by_distance: ClassVar[str] = "agglomerative clustering"
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """The cluster of each user (n,), numbered from 0, by Ward's clustering of features; `streams` is not used."""
+        """The cluster of each of n users, (n,), numbered from 0, by Ward's clustering of their features.
+
+        Args:
+            users: the rows of all n users; only features are used. streams: not used, as nothing is drawn.
+
+        Raises:
+            InputError: there are more than 20,000 users, or too few for `count` or `min_size`.
+        """
         from sklearn.cluster import AgglomerativeClustering
 
         check_users("count", self.count, len(users.labels))
@@ -106,14 +125,15 @@ class AgglomerativeClusters(_Merging):
 
 
 PART, ROUNDS = 500, 3
-"""Number of users that are assigned at once (or `count`, if that is more), and number of k-means rounds."""
+"""Number of users that are assigned together (at least `count`), and number of k-means rounds."""
 
 
 class BalancedClusters(Clustering):
-    """k-means with equal sizes: sizes differ by at most one user, and no user is left out or merged.
+    """k-means with equal cluster sizes: they differ by at most one user; no user is left out, and nothing is merged.
 
-    Users are assigned in random parts of 500 (or `count`, if that is more). The numbers of a part's users in the
-    clusters differ by at most one; among such assignments, the total squared distance to the means is smallest.
+    Users are divided at random into parts of 500 (or `count`, if that is more). Each part is assigned as a whole: the
+    numbers of its users in the clusters differ by at most one. Among all such assignments, the one with the smallest
+    total squared distance to the means is taken.
     """
 
     kind: Literal["balanced"] = "balanced"
@@ -124,7 +144,7 @@ class BalancedClusters(Clustering):
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """The cluster of each user (n,), numbered from 0, by k-means with equal cluster sizes.
 
-        users: rows of all n users. streams: the replicate's random streams, which give start and order.
+        users: rows of all n users. streams: the replicate's random streams, for the first means and the order.
         """
         from sklearn.cluster import MiniBatchKMeans
 
@@ -135,7 +155,8 @@ class BalancedClusters(Clustering):
         seed = streams.integer_seed("clusters")
         means = MiniBatchKMeans(count, n_init=1, random_state=seed).fit(features).cluster_centers_
         order = np.random.default_rng(seed).permutation(total)
-        # the two steps of k-means in turn: assign users, so that cluster sizes differ by at most one, then average
+        # k-means in two alternating steps: assign users, so that cluster sizes differ by at most one; then compute the
+        # means
         for _ in range(ROUNDS):
             cluster = _assigned(features, means, order)
             members = np.argsort(cluster, kind="stable")
@@ -144,7 +165,12 @@ class BalancedClusters(Clustering):
         return cluster
 
     def shortfall(self, clusters: int) -> str:
-        """A clause for messages on `min_size`, if it allows fewer clusters (`clusters`) than `count`; else empty."""
+        """For messages: a clause that says how many clusters were asked for (the key `count`), and that there are too
+        few users for so many clusters of at least `min_size` users; empty if there are as many clusters as asked for.
+
+        Args:
+            clusters: number of clusters that were made.
+        """
         reason = f"there are too few users for so many of min_size = {self.min_size:,}"
         return f"{self.count:,} asked for; {reason}" if clusters < self.count else ""
 
@@ -154,8 +180,8 @@ def _assigned(features: NDArray[np.float64], means: NDArray[np.float64], order: 
 
     Args:
         features: (n, d) of the users. means: (C, d) of the clusters.
-        order: (n,) users in the order of assignment. Consecutive users form parts; each part's assignment minimises the
-            sum of squared distances to the means.
+        order: (n,) users in the order of assignment. Consecutive users form parts; the assignment of a part minimises
+            the sum of squared distances to the means.
     """
     import scipy
 
@@ -184,7 +210,7 @@ class HdbscanClusters(Clustering):
     """s: smallest cluster allowed, at least 2; also the least number of users in a dense region."""
 
     def assign(self, users: Examples, streams: Streams) -> Clusters:
-        """The cluster of each user (n,), numbered from 0: her dense region or, without one, the nearest.
+        """The cluster of each user (n,), numbered from 0: her dense region or, if she is in none, the nearest one.
 
         users: rows of all n users. streams: not used, as nothing is drawn.
         """
@@ -201,7 +227,7 @@ class HdbscanClusters(Clustering):
 
 
 def density_clusters(users: Examples, min_size: int) -> Clusters:
-    """The dense region of each user's features (n,), numbered from 0, as HDBSCAN finds it; -1: in no dense region.
+    """The dense region of each user's features (n,), numbered from 0, as HDBSCAN finds it; -1: no dense region.
 
     users: rows of all n users. min_size: smallest number of users in a dense region.
     """
@@ -238,7 +264,7 @@ class GivenClusters(Clustering):
 
 
 class RandomClusters(Clustering):
-    """Deals users to clusters at random, whatever their features; sizes differ by at most one user."""
+    """Puts users into clusters at random, whatever their features; cluster sizes differ by at most one user."""
 
     kind: Literal["random"] = "random"
     blind: ClassVar[bool] = True
@@ -277,7 +303,7 @@ class KMeansClusters(_Merging):
 
 
 class GridClusters(Clustering):
-    """Cells of a regular grid over some features; cells with fewer than `min_size` users join the nearest."""
+    """Clusters are cells of a grid over some features; cells with fewer than `min_size` users join the nearest one."""
 
     kind: Literal["grid"] = "grid"
     dims: tuple[int, ...] = Field(default=(0,), min_length=1)

@@ -26,14 +26,13 @@ def is_file(path: Path) -> bool:
 
 
 FRAME = "frame-"
-"""The beginning of the names of data frames' files, before a hash of the content."""
+"""The beginning of the name of each file that holds a data frame; a hash of the content follows."""
 
 
 def frames() -> Path:
-    """The directory for the files in which data frames are kept that a Python program made into populations.
-
-    It lies in the system's temporary directory and is created if absent. Each process of this user has a subdirectory
-    there.
+    """The directory for files with data frames. If a Python program uses a data frame as a population, the frame is
+    kept in such a file, since a population is read from a file. The directory lies in the system's temporary directory
+    and is created if absent; each process of this user has a subdirectory there.
 
     Raises:
         InputError: the directory belongs to another user.
@@ -46,9 +45,11 @@ def frames() -> Path:
 
 
 def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
-    """The path of a file that a scenario names under `key`, from the first directory that has the file.
+    """The path of a file that a scenario names, in the first directory that has the file.
 
-    path: as the scenario states it. places: directories to look in, before the current directory.
+    Args:
+        path: the file's name or path, as written in the scenario. places: directories in which it is looked for, in
+        this order; after them, the working directory. key: the scenario's key with this value, for the message.
 
     Raises:
         InputError: no directory has the file.
@@ -67,7 +68,7 @@ def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str
     """The path of a data set's file: the first of `names` (plain or .gz) in a directory or its subfolder `folder`.
 
     Args:
-        kind: of the population, for messages. places: the directories; the first match wins.
+        kind: the population's kind, for messages. places: the directories, in the order in which they are searched.
         folder: subfolder of each directory in which the data set's files may be. names: names that the file may have.
 
     Raises:
@@ -108,7 +109,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 
 State = tuple[int, int]
-"""A file's time of last change (ns) and its size; a cached reading is valid while both are unchanged."""
+"""A file's time of last change (ns) and its size. A cached reading is valid as long as the two are unchanged."""
 
 
 def state(path: Path) -> State:

@@ -20,15 +20,16 @@ from p2p_sim.population.table_survey import look_at
 def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     """A data frame as the population of a scenario, with a row for each user.
 
-    Columns are treated as `p2p-sim new` proposes: texts become one-hot, numbers are standardised, missing values are
-    filled in, identifiers are left out. The proposal looks at the rows, so a mechanism that protects whole rows
-    refuses the table; `proposed=False` states that all keys are public. The population's identity is the frame's
-    content. Until this process ends, the frame is in a file that other processes of this user and machine can read.
+    Columns are treated as the command `p2p-sim new` proposes: texts become one-hot, numbers are standardised, missing
+    values are filled in, and identifiers are left out. The proposal looks at the rows, so a mechanism that protects
+    whole rows refuses the table. The argument `proposed=False` states that all keys are public. The population is
+    identified by the frame's content. Until this process ends, the frame is in a file that other processes of this user
+    and machine can read.
 
     Args:
         frame: a pandas data frame, or an object with `__dataframe__` (Polars, PyArrow and others).
         label: name of the column of private labels.
-        keys: of `[population]` with kind = "table", which replace the proposed keys.
+        keys: keys of `[population]` with kind = "table"; they replace the proposed ones.
 
     Raises:
         InputError: `frame` is no data frame or has no such column, or a key does not fit.
@@ -47,7 +48,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
     stated = {key: sign for key in ("decimal", "thousands") if isinstance(sign := keys.get(key), str)}
     proposed = look_at(path, label, stated)
     if "features" not in keys and proposed.lost:
-        warnings.warn(f"table: {proposed.loss(label)}; write features=[...] to choose others", UserWarning, stacklevel=2)
+        warnings.warn(f"table: {proposed.loss(label)}; choose others by features=[...]", UserWarning, stacklevel=2)
     chosen = proposed.keys | keys
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in chosen.items()}
     try:
@@ -58,7 +59,7 @@ def table(frame: Any, label: str, **keys: Any) -> TableConfig:
 
 @cache
 def _own_directory(process: int) -> Path:
-    """The directory for the frames of this process, whose number is `process`.
+    """The directory for the data frames of this process; `process` is the number of the process.
 
     It is removed when this process ends, but not when a fork of it ends.
     """

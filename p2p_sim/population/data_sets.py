@@ -1,4 +1,4 @@
-"""The public data sets that are read from files: describes, checks and downloads their files."""
+"""The public data sets that are read from files: their files are described, checked and downloaded here."""
 
 import hashlib
 import tarfile
@@ -19,15 +19,15 @@ from p2p_sim.population.data_files import checksum, find_file, read_bytes
 
 TABLE = Path(__file__).with_name("data_sets.toml")
 PUBLISHED = "as published"
-"""Name of the version of a file that has the checksum of the published .gz file."""
+"""Name of the version of a file whose checksum is that of the published .gz file."""
 
 
 @dataclass(frozen=True)
 class DataFile:
     """One file of a public data set, by name, size and SHA-256.
 
-    names: names that the file may have, plain or with .gz, in the order in which they are looked for.
-    bytes: size of the published content, not compressed. sha256: of the content, by version.
+    names: names that the file may have, plain or with .gz, in the order in which they are looked for. bytes: size of
+    the published content, not compressed. sha256: SHA-256 of the content, under the name of each version.
     gz_sha256: SHA-256 of the published .gz file, where that of its content is not known.
     fetch: the file's address below the data set's source, or its path in the archive.
     optional: whether the data set can be read without the file.
@@ -46,7 +46,12 @@ class DataFile:
         return self.names[0] if self.fetch is None else PurePosixPath(self.fetch).name.removesuffix(".gz")
 
     def version(self, path: Path) -> str | None:
-        """The version of the file at a path, recognised by the SHA-256; None if it is no known version.
+        """The name of the version of a file, such as "as published" or a name in the table of data sets
+        (data_sets.toml). Some data sets are in use in several versions; a version is recognised by its SHA-256. None:
+        the file is no known version.
+
+        Args:
+            path: the file.
 
         Raises:
             InputError: the file cannot be read as a whole.
@@ -61,9 +66,9 @@ class DataFile:
 class DataSet:
     """A public data set and its files.
 
-    kind: of the population, and name of the files' folder below the data directory. used: the key that reads them.
-    source: the address of the files or of the archive; without a source, `get` says in words how to get the files.
-    archive: name of the archive below the source, if the files come in one.
+    kind: the population's kind, also the name of the files' folder in the data directory. used: the key that reads
+    them. source: the address of the files or of the archive; without a source, `get` says in words how to get the
+    files. archive: name of the archive below the source, if the files come in one.
     """
 
     kind: str
@@ -80,7 +85,8 @@ class DataSet:
 class Checked:
     """The result of comparing a file with its published checksum.
 
-    path: of the file; None: there is no such file. version: of the file; None: not recognised, or not compared.
+    path: the file's path; None: there is no such file. version: the file's version; None: not recognised, or not
+    compared.
     fault: a clause on what is wrong with the file; empty if nothing is wrong.
     """
 
@@ -92,7 +98,7 @@ class Checked:
 
 @cache
 def data_sets() -> dict[str, DataSet]:
-    """All data sets by kind, from data_sets.toml."""
+    """All data sets, under their kinds, as described in data_sets.toml."""
     entries = tomllib.loads(TABLE.read_text(encoding="utf-8"))["data_set"]
     adapter = TypeAdapter(list[DataSet], config=ConfigDict(extra="forbid"))  # a mistyped key is an error
     return {entry.kind: entry for entry in adapter.validate_python(entries)}
@@ -111,17 +117,18 @@ def data_set(kind: str) -> DataSet:
 
 
 def check(dataset: DataSet, places: tuple[Path, ...], read: bool = True) -> list[Checked]:
-    """Compares every file of a data set with its published checksums, one result for each file.
+    """Compares every file of a data set with its published checksums. The result has an entry for each file: where it
+    was found, its version, and a clause on what is wrong, if anything is.
 
     Args:
-        dataset: the data set. places: directories in which files are looked for; the first match wins.
-        read: whether to compare the checksums; if not, the check is only whether the files exist.
+        dataset: the data set. places: directories in which files are looked for, in this order. read: whether to
+        compare the checksums; if not, it is only checked whether the files exist.
     """
     return [_checked(dataset.kind, file, places, read) for file in dataset.files]
 
 
 def _checked(kind: str, file: DataFile, places: tuple[Path, ...], read: bool) -> Checked:
-    """The result of looking for a file of the data set `kind` and, if `read`, of comparing its published checksums."""
+    """The result of looking for a file of the data set `kind` and, if `read`, of comparing it with its checksums."""
     try:
         path = find_file(kind, places, kind, file.names)
     except InputError:
@@ -149,7 +156,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
 
     Args:
         dataset: the data set.
-        directory: of data files; the new files go to its subfolder with the name of the data set's kind.
+        directory: the data directory; new files go to its subfolder with the name of the data set's kind.
 
     Raises:
         InputError: the data set has no address, pooch is not installed, or the folder cannot be made.
@@ -165,7 +172,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder}: cannot be made ({error.strerror})") from None
-    # scratch is on the same disk, and files are moved only when all are checked, so that a broken fetch leaves none
+    # scratch is on the same disk; files are moved only when all are checked, so a broken download leaves no file
     with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
         if dataset.archive is None:
             fetched = [_retrieved(pooch, f"{dataset.source}{file.fetch}", Path(scratch)) for file in missing]
@@ -179,7 +186,7 @@ def fetch(dataset: DataSet, directory: Path) -> list[Path]:
 
 
 def _pooch() -> Any:
-    """The module pooch, without its log messages; if it is missing, an InputError with how to install it."""
+    """The module pooch, without its log messages; if it is not installed, an InputError that says how to install it."""
     try:
         import pooch
     except ImportError:
@@ -191,7 +198,7 @@ def _pooch() -> Any:
 
 
 def _retrieved(pooch: Any, address: str, scratch: Path) -> Path:
-    """Downloads the file at an address into the folder `scratch`, by the module `pooch`, and returns its path."""
+    """Downloads the file at an address into the folder `scratch` with the module `pooch`, and returns its path."""
     with _reachable(address):
         return Path(pooch.retrieve(address, known_hash=None, fname=address.rsplit("/", 1)[-1], path=scratch))
 
@@ -209,7 +216,7 @@ def _member(archive: Path, file: DataFile, scratch: Path) -> Path:
 
 @contextmanager
 def _reachable(address: str) -> Iterator[None]:
-    """A context that turns an error of downloading or unpacking into a RunFailed of one line with the address."""
+    """A context that turns an error of downloading or unpacking into a RunFailed of one line, with the address."""
     try:
         yield
     except (OSError, ValueError, KeyError, EOFError, tarfile.TarError) as error:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1)
 def load_adult(paths: tuple[Path, ...], states: tuple[State, ...]) -> tuple[Examples, Examples]:
-    """Training and test rows of UCI Adult; features: 6 standardised numbers, then 0 or 1 for each category value.
+    """Training and test rows of UCI Adult. Features: 6 standardised numbers, then a 0 or 1 for each category value.
 
     paths: of the training and of the test file.
-    states: times of change and sizes of the files, so that changed files are read again.
+    states: times of change and sizes of the files; with other states, the files are read again.
     """
     import pandas as pd  # takes about a second; other populations need not wait
 
@@ -75,7 +75,7 @@ DigitTask = Literal["even-odd", "classes", "one-against-rest"]
 
 
 class RandomSplit(Extended, Source):
-    """Base of sources that hold out random rows in every replicate; all other rows, or a random part, are users."""
+    """Base of sources that hold out random rows in every replicate; all other rows, or some of them, are users."""
 
     later: ClassVar[tuple[str, ...]] = ("users",)
     users: int | None = Field(default=None, ge=2)
@@ -84,10 +84,14 @@ class RandomSplit(Extended, Source):
     """Share of the rows that are held out to measure error, between 0 and 1."""
 
     def held_out(self, count: int, streams: Streams) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        """Indices of the users' rows, and of the rows held out, drawn by `streams` from `count` rows.
+        """Indices of the users' rows, and of the rows held out to measure errors, drawn at random from all rows of a
+        data set.
 
-        The draw looks at no label, so ε is that of an exchange among just these users. The rows held out do not
-        depend on the number of users.
+        The draw looks at no label. So ε is that of an exchange in which only the drawn users take part. The rows held
+        out do not depend on the number of users.
+
+        Args:
+            count: number of rows of the data set. streams: the replicate's random streams.
 
         Raises:
             InputError: too few rows are left to test on, or to be users.
@@ -106,7 +110,7 @@ class RandomSplit(Extended, Source):
         return order[held:][: self.users], order[:held]
 
     def split(self, rows: Examples, num_classes: int, streams: Streams) -> Sample:
-        """Splits the rows of a data set at random into users and a holdout, on which errors are measured.
+        """Splits the rows of a data set at random into users and held-out rows, on which errors are measured.
 
         The users keep the index of their row in the data set; the held-out rows do not.
 
@@ -141,13 +145,21 @@ class DigitsConfig(RandomSplit):
 
 
 class OfficialSplit(Source):
-    """Base of data sets with official test rows; all training rows, or a random part, are users."""
+    """Base of data sets with official test rows; all training rows, or a random part of them, are users."""
 
     users: int | None = Field(default=None, ge=2)
     """Number of users, drawn anew in each replicate from the training rows, at least 2; absent: all training rows."""
 
     def _choose(self, train: Examples, streams: Streams) -> Examples:
-        """The training rows that are users in a replicate: all, or `users` of them, drawn by `streams`."""
+        """The training rows that are users in a replicate: all of them or, if the key `users` states a number, so many
+        random ones.
+
+        Args:
+            train: all training rows. streams: the replicate's random streams.
+
+        Raises:
+            InputError: there are fewer training rows than the key `users` asks for.
+        """
         if self.users is None:
             return train
         if self.users > len(train.labels):
@@ -156,7 +168,7 @@ class OfficialSplit(Source):
 
 
 class AdultConfig(OfficialSplit):
-    """UCI Adult: label 1 for an income above 50K; numbers are standardised, categories one-hot."""
+    """UCI Adult: label 1 for an income above 50K; numbers are standardised, and categories become one-hot."""
 
     kind: Literal["adult"] = "adult"
     known_classes: ClassVar[int | None] = 2
@@ -168,13 +180,14 @@ class AdultConfig(OfficialSplit):
         return [find_file("adult", places, "adult", either) for either in names]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training rows (all, or some drawn by `streams`) as users, and all test rows; `places` has the files."""
+        """Training rows (all, or some at random) as users, and all test rows. `places`: directories with the files."""
         paths = tuple(self.files(places))
         train, holdout = load_adult(paths, tuple(map(state, paths)))
         return Sample(self._choose(train, streams), 2, holdout)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """The groups of the test rows by a column of categories, such as "sex": a group for each text in the column.
+        """A division of the test rows into groups by a column of categories, such as "sex": a group for each text in
+        the column.
 
         The result names the groups and says in which one each test row is.
 
@@ -186,7 +199,7 @@ class AdultConfig(OfficialSplit):
 
 
 def digit_labels(digits: NDArray[np.integer], task: DigitTask, positive: int = 0) -> NDArray[np.uint8]:
-    """Labels (n,) of a task, from class numbers 0 to 9 (n,); class `positive` has label 1 in "one-against-rest"."""
+    """Labels (n,) of a task, from class numbers 0 to 9 (n,). In "one-against-rest", class `positive` has label 1."""
     if task == "classes":
         return digits.astype(np.uint8)
     return (digits % 2 if task == "even-odd" else digits == positive).astype(np.uint8)

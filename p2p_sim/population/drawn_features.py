@@ -47,7 +47,12 @@ class CircleConfig(Source):
         return self.num_classes
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users and the holdout of one replicate, independently from the law."""
+        """Draws the users of one replicate, and further rows that belong to no user, on which errors are measured; all
+        independently from the law.
+
+        Args:
+            places: not used, as no file is read. streams: the replicate's random streams.
+        """
         users = self._draw(self.users, streams.generator("population"))
         return Sample(users, self.num_classes, self._draw(self.holdout, streams.generator("holdout")))
 
@@ -58,7 +63,7 @@ class CircleConfig(Source):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def bayes_error_rate(self) -> float:
-        """Smallest 0-1 loss of any classifier: a class's mass outside the wedge of points nearest to its own centre.
+        """Smallest 0-1 loss of any classifier: the mass of a class outside the wedge of points nearest to its centre.
 
         For the class on the first axis, the wedge is |x₂| < x₁ tan(π/K), which leaves a single integral over x₁.
         """
@@ -74,7 +79,12 @@ class CircleConfig(Source):
         return 1.0 - float(quad(density, max(-1.0 / sigma, -40.0), 40.0, points=[0.0], epsabs=1e-13, limit=200)[0])
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Draws `count` independent rows of the law, with their clusters, from the generator `rng`."""
+        """Draws independent rows of the law: features (count, 2), labels, and as the cluster of each row the class
+        whose centre on the circle is nearest to its features.
+
+        Args:
+            count: number of rows. rng: draws them.
+        """
         labels = rng.integers(0, self.num_classes, count, dtype=np.uint8, endpoint=False)
         features = self.centres[labels] + self.sigma * rng.standard_normal((count, 2))
         turn = np.arctan2(features[:, 1], features[:, 0]) * self.num_classes / (2.0 * math.pi)
@@ -86,12 +96,12 @@ SLOPE = 0.2
 
 
 class LinearConfig(Source):
-    """Numeric labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v and a = 0.2; clusters differ in t alone.
+    """Numeric labels on a grid of [0, 1] with mean f(x) = 1/2 + a t + γ v and a = 0.2; clusters differ only in t.
 
     A point has features (t, v). t = u + τ r, where u in [-1, 1] is the centre of the point's cluster. r and v are ±1;
     all four pairs (r, v) are equally likely. The label is binomial: k-1 trials with probability f(x), divided by k-1
-    (k: the key `grid`). As a τ = γ = h/√2 (h: the key `spread`), the variance of f within a cluster is exactly h²: half
-    along t, in which clusters differ, and half along v.
+    (k: the key `grid`). Since a τ = γ = h/√2 (h: the key `spread`), the variance of f within a cluster is exactly h²:
+    half of it comes from t, in which clusters differ, and half from v.
     """
 
     kind: Literal["linear"] = "linear"
@@ -117,10 +127,9 @@ class LinearConfig(Source):
 
     @property
     def points(self) -> Floats:
-        """Features (4 · num_clusters, 2) of the points on which the law of the features lives, cluster by cluster.
-
-        Each cluster has four points (u ± b, ±1), where u is the centre of the cluster and b depends on the key `spread`
-        alone.
+        """Features (4 · num_clusters, 2) of all points that have a probability above 0, cluster by cluster. Each
+        cluster has four points (u + r b, v) with r = ±1 and v = ±1. Here u in [-1, 1] is the centre of the cluster, and
+        b = h/(a √2), where h is the key `spread` and a = 0.2. The mean of a label depends on both features.
         """
         count = self.num_clusters
         centre = np.repeat(np.linspace(-1.0, 1.0, count) if count > 1 else np.zeros(1), 4)
@@ -129,13 +138,15 @@ class LinearConfig(Source):
 
     @property
     def mean(self) -> Floats:
-        """Mean f of a label at each of the law's points (4 · num_clusters,)."""
+        """The mean of a label at each point that the features can be at, (4 · num_clusters,), cluster by cluster. At
+        features (t, v) it is f = 1/2 + 0.2 t + (h/√2) v, where h is the key `spread`.
+        """
         points = self.points
         return np.asarray(0.5 + SLOPE * points[:, 0] + self.spread / math.sqrt(2.0) * points[:, 1])
 
     def law(self) -> FiniteLaw:
-        """The joint law of features and labels: four points in each cluster, and the probability of each label value at
-        each point.
+        """The joint law of features and labels: four points in each cluster, with the probability of each label value
+        at each point.
 
         Points are ordered by cluster. The four points of a cluster are equally likely, and together have the cluster's
         share of the users as their probability.
@@ -149,12 +160,11 @@ class LinearConfig(Source):
 
     @property
     def _clusters(self) -> NDArray[np.int64]:
-        """The cluster of each user (n,); sizes of clusters differ by at most one."""
+        """The cluster of each user, (n,); the sizes of clusters differ by at most one user."""
         return np.arange(self.users, dtype=np.int64) * self.num_clusters // self.users
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate; errors are measured exactly under the known law, so that no rows are held
-        out.
+        """Draws the users of one replicate. Errors are measured exactly under the known law, so no rows are held out.
 
         Args:
             places: not used. streams: the replicate's random streams.
@@ -167,10 +177,10 @@ class LinearConfig(Source):
 
 
 class RealLineConfig(Source):
-    """One feature x on the real line with a known density; the label shows on which side of the median x lies.
+    """One feature x on the real line, with a known density; the label shows on which side of the median x lies.
 
-    Density estimates are compared with the law of x. As in the study *Private Bayes consistency*, the label
-    follows from x, and each class has probability 1/2.
+    Density estimates are compared with the law of x. As in the study *Private Bayes consistency*, the label follows
+    from x, and each class has probability 1/2.
     """
 
     kind: Literal["real_line"] = "real_line"
@@ -187,16 +197,24 @@ class RealLineConfig(Source):
 
     @property
     def line_law(self) -> LineLaw:
-        """The law of the single feature x that the key `law` names."""
+        """The law of the single feature x: its distribution function, where its density has a given height, and a
+        method to draw from it. The key `law` names it: "normal" (N(0, 1)), "cauchy" (standard Cauchy) or "spikes" (half
+        of the mass uniform on [0, 1], half on ten narrow intervals of it).
+        """
         return LINE_LAWS[self.law]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users and the holdout of one replicate, independently from the law."""
+        """Draws the users of one replicate, and further rows that belong to no user, on which errors are measured; all
+        independently from the law.
+
+        Args:
+            places: not used, as no file is read. streams: the replicate's random streams.
+        """
         users = self._draw(self.users, streams.generator("population"))
         return Sample(users, 2, self._draw(self.holdout, streams.generator("holdout")), line_law=self.line_law)
 
     def _draw(self, count: int, rng: np.random.Generator) -> Examples:
-        """Draws `count` independent rows in a single cluster; the label is 1 at or above the law's median."""
+        """Draws `count` independent rows, all in one cluster; the label is 1 if the feature is not below the median."""
         x = self.line_law.draw(count, rng)
         labels = (self.line_law.cdf(x[:, 0]) >= 0.5).astype(np.uint8)
         return Examples(x, labels, np.zeros(count, dtype=np.int64))
@@ -205,8 +223,8 @@ class RealLineConfig(Source):
 class UnitCubeConfig(Extended, Source):
     """Features x uniform on the midpoints of a fine grid of [0, 1]^d, and p(1|x) = 1/2 + amplitude · Π_j g(x_j).
 
-    The key `curve` names g. Every error is exact, since there are finitely many points. The grid is much finer
-    than the cells of any rule that learns from up to a million users.
+    The key `curve` names the function g. Every error is exact, since there are finitely many points. The grid is much
+    finer than the cells of any rule that learns from at most a million users.
     """
 
     kind: Literal["unit_cube"] = "unit_cube"
@@ -242,14 +260,14 @@ class UnitCubeConfig(Extended, Source):
 
     @property
     def grid(self) -> int:
-        """Number of the law's points along each axis; by default about 65,536 points in all."""
+        """Number of grid points along each axis; by default such that there are about 65,536 points in all."""
         return self.per_axis or round(65_536 ** (1.0 / self.dimensions))
 
     def law(self) -> FiniteLaw:
         """The joint law of features and labels: the equally likely points of a grid of [0, 1]^d, and p(y|x) at each
         point.
 
-        If the key `cells` is set, points in the same one of the cubes that divide [0, 1]^d are a cluster; else all
+        If the key `cells` is set, [0, 1]^d is divided into cubes, and the points in a cube are a cluster. Otherwise all
         points are in one cluster.
         """
         curves: dict[str, Factor] = {"sine": Sine(self.periods), "harmonic": Harmonic(), "step": StepLaw()}
@@ -264,8 +282,8 @@ class UnitCubeConfig(Extended, Source):
         )
 
     def cubes(self, points: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Index (m,) of the cube in which each of the points (m, d) of [0, 1]^d lies; the index of the last axis varies
-        fastest.
+        """For each of the points (m, d) of [0, 1]^d, the number (m,) of the cube in which it lies. Cubes are numbered
+        such that the position on the last axis varies fastest.
 
         The cubes have the side n^(-1/(2d)) for n users, so that there are about √n of them; the last ones on an axis
         may reach beyond 1.
@@ -276,7 +294,12 @@ class UnitCubeConfig(Extended, Source):
         return np.asarray(np.ravel_multi_index(tuple(cell.T), (per_axis,) * self.dimensions), dtype=np.int64)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, with the law in place of a holdout."""
+        """Draws the users of one replicate. With them comes the known law, under which errors are computed exactly, so
+        no rows are held out.
+
+        Args:
+            places: not used, as no file is read. streams: the replicate's random streams.
+        """
         law, rng = self.law(), streams.generator("population")
         point = rng.integers(0, len(law.mass), self.users, dtype=np.int32)
         labels = (rng.random(self.users) < law.label_distribution[point, 1]).astype(np.uint8)

@@ -18,11 +18,11 @@ from p2p_sim.population.table_numbers import conventions, is_number
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 MOST_VALUES, MANY_VALUES = 1000, 20
-"""Largest number of different values of a one-hot column, and the number above which there may be a warning."""
+"""Largest number of different values of a one-hot column; and the number above which a warning is possible."""
 
 
 class Treatment(NamedTuple):
-    """How a column becomes features: with missing values filled in, standardised or one-hot, or as it is."""
+    """How a column becomes features: whether missing values are filled in, numbers standardised, texts made one-hot."""
 
     impute: bool = False
     standardise: bool = False
@@ -40,7 +40,7 @@ class FeatureColumn(NamedTuple):
     values: Values
 
     def scaled(self, centre: float, spread: float) -> "FeatureColumn":
-        """The column with (value - centre) / spread in place of each number."""
+        """The column in which each number is replaced by (number - centre) / spread."""
         return self._replace(values=(self.values.astype(np.float64) - centre) / spread)
 
 
@@ -53,7 +53,7 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
     """A column of a table, prepared to become features: its numbers, or its texts if it is one-hot.
 
     Args:
-        table: that has the column. name: of the column. treatment: how the column becomes features.
+        table: the table that has the column. name: the column's name. treatment: how the column becomes features.
         used_rows: (m,) indices of the rows that are used.
 
     Raises:
@@ -85,11 +85,10 @@ def column_of(table: ColumnTable, name: str, treatment: Treatment, used_rows: Ro
 
 
 def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> Floats:
-    """The numbers of a column in the m rows that are used; NaN: missing. (m,), or (m, k) where each cell holds k
-    numbers.
+    """The numbers of a column in the m rows that are used, (m,), or (m, k) if each cell holds k numbers. NaN: missing.
 
     Args:
-        table: the file, for messages. name: of the column. values: the column's cells in the used rows. used_rows:
+        table: the file, for messages. name: the column's name. values: the column's cells in the used rows. used_rows:
         (m,) indices of these rows in the file, for messages.
 
     Raises:
@@ -106,24 +105,27 @@ def _numbers(table: ColumnTable, name: str, values: Values, used_rows: Rows) -> 
 
 
 def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
-    """Advice in words for a column in which some cells are no numbers although numbers are wanted: which key of
+    """Advice, in words, on a column in which some cells are no numbers although numbers are wanted: which key of
     `[population]` to set.
 
-    It proposes a decimal sign or separator of thousands with which all cells are numbers; else to read up to 3 rarer
-    texts as missing values; else to make a 0/1 feature of each value, or to leave the column out.
+    The first advice that fits is given. If all cells are numbers with another decimal sign or separator of thousands:
+    to state this sign. If at most half of the cells are no numbers, with at most 3 different texts: to read these texts
+    as missing values. If the column has at most 1,000 different values: to make a 0/1 feature of each value. Else: to
+    leave the column out.
 
     Args:
-        name: of the column. texts: all its cells; None: missing. words: those of the texts that are no numbers.
+        name: the column's name. texts: all its cells; None: missing. words: those cells' different texts that are no
+        numbers.
     """
     import pandas as pd
 
-    # another decimal sign or sign between thousands may read all cells as numbers
+    # with another decimal sign or sign between thousands, all cells may be numbers
     for style in conventions(pd.Series([text for text in texts if text is not None], dtype=object)):
         decimal = f"population.decimal = {quoted(style.decimal)}" if style.decimal != "." else ""
         thousands = f"population.thousands = {quoted(style.thousands)}" if style.thousands else ""
         keys = " with ".join(filter(None, (decimal, thousands)))
         return f"{keys} reads all {count(len(texts), 'cell')} of this column as numbers"
-    # a few words among numbers are likely missing values; many different texts are categories, too many are names
+    # a few words among numbers are likely to be missing values; many different texts are categories, too many are names
     different, wordy = len(set(texts)), sum(text in words for text in texts)
     if 2 * wordy <= len(texts) and len(words) <= 3:
         markers = ", ".join(quoted(word) for word in sorted(words))
@@ -137,17 +139,21 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
 
 
 def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows: Rows) -> Values:
-    """The `values` of a one-hot column in the used rows as texts (m, 1), NaN at the missing cells `gaps`.
+    """The cells of a one-hot column in the m used rows, as texts (m, 1); NaN in missing cells.
+
+    Args:
+        table: the file, for messages. name: the column's name. values: the column's cells in the used rows, (m,). gaps:
+        indices of the missing cells among them. used_rows: (m,) indices of these rows in the file, for messages.
 
     Raises:
-        InputError: there are several values in a row, or too many different values.
+        InputError: a cell has several values, or the column has more than 1,000 different values.
     """
     if values.ndim != 1:
         raise InputError(f"population.one_hot: {name!r} of {table.path} has several values a row")
     texts = np.array([str(value) for value in values], dtype=object)
     texts[gaps] = np.nan
     different = len(set(texts[~is_missing(texts)]))
-    # each value becomes a feature; if most cells are numbers, a stray word has made this a column of texts
+    # each value becomes a feature; if most cells are numbers, it was a stray word that made this a column of texts
     if different > MOST_VALUES:
         words = np.array([i for i, text in enumerate(texts) if isinstance(text, str) and not is_number(text)])
         odd = ""
@@ -162,7 +168,7 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows:
 
 
 def doubts(table: ColumnTable, columns: Sequence[FeatureColumn], used_rows: Rows, listed: Sequence[str]) -> list[str]:
-    """Warnings about one-hot columns that look like numbers or names, a line each with advice.
+    """Warnings about one-hot columns that look like numbers or names; each is a line with advice.
 
     Args:
         table: the file's columns. columns: those that become features, restricted to the used rows.
@@ -181,7 +187,8 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
     there = np.flatnonzero(~is_missing(texts))
     different = len(set(texts[there]))
     many = different > MANY_VALUES
-    # a few words among numbers: likely missing values or slips, unless the scenario lists a column of few values
+    # a few words among numbers: likely missing values or slips, unless the scenario lists the column and it has few
+    # values
     words = np.array([row for row in there if not is_number(texts[row])], dtype=np.intp)
     if 0 < 2 * len(words) < len(there) and (many or not listed):
         where, text, more = _first(table, column.name, used_rows, words)
@@ -201,13 +208,12 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
 
 
 def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> tuple[str, str, str]:
-    """File and line of a column's first faulty cell, its text, and a count of such cells, as " (9 such cells)".
-
-    The count is empty if there is only one faulty cell.
+    """Three parts of a message about a column with faulty cells: file and line of the first faulty cell, its text, and
+    the number of such cells, as " (9 such cells)"; this number is empty if there is only one.
 
     Args:
-        table, name: the table, and the column's name. used_rows: (m,) indices of the used rows in the file.
-        rows: indices of the faulty rows among the used rows.
+        table: the file. name: the column's name. used_rows: (m,) indices of the used rows in the file. rows: indices of
+        the faulty rows among the used rows, as found by the caller.
     """
     cell = table.cell(name, int(used_rows[rows[0]]))
     more = f" ({len(rows):,} such cells)" if len(rows) > 1 else ""
@@ -220,10 +226,10 @@ def quoted(text: str) -> str:
 
 
 def transformed(columns: Sequence[FeatureColumn], fitted_on: Rows) -> Floats:
-    """Features (m, d) of all m used rows, in the order of the columns.
+    """The features (m, d) of all m used rows, in the order of the columns.
 
-    Means, spreads and replacements of missing values are computed from the rows `fitted_on`. A one-hot column becomes a
-    feature for each value in all used rows.
+    Means, spreads and replacements of missing values are computed from the rows `fitted_on` alone. A one-hot column
+    becomes several features: one for each value that occurs in the used rows.
     """
     parts = []
     for treatment, group in groupby(columns, key=lambda column: column.treatment):
@@ -240,7 +246,7 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
     Depending on the treatment, missing values are filled in, numbers standardised, or texts made one-hot.
 
     Args:
-        treatment: that all these columns share. values: (m, k) the columns side by side.
+        treatment: the treatment that all these columns share. values: (m, k) the columns side by side.
     """
     from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
@@ -259,13 +265,14 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
 
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
-    """Standard deviation of each feature by name, without constant ones; it shows whether features differ in scale.
+    """The standard deviation of each feature over all rows, by the feature's name; constant features are left out. The
+    figures show whether features differ much in scale, which distorts distances between users in clusterings.
 
     A column of texts that becomes 0/1 features counts as one feature with the standard deviation 1/2.
 
     Args:
-        columns: those that become features. rows: indices of the rows from which replacements of missing values and
-        means and deviations for standardising are computed; the result is over all rows.
+        columns: the columns that become features. rows: indices of the rows from which means and deviations for
+        standardising, and replacements of missing values, are computed.
     """
     scales: dict[str, float] = {}
     for column in columns:

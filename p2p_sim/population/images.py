@@ -18,7 +18,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Images(NamedTuple):
-    """Training and test images as pixels 0 to 255 (n, ...), with their class numbers (n,)."""
+    """Training and test images as pixels 0 to 255 (n, ...), and their class numbers (n,)."""
 
     train: Bytes
     numbers: Bytes
@@ -29,11 +29,11 @@ class Images(NamedTuple):
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
-"""Largest number of pixels for which the full covariance gives principal components; else a randomised solver does."""
+"""Largest number of pixels with principal components from the full covariance; else from a randomised solver."""
 
 
 class _ImageConfig(Extended, OfficialSplit):
-    """Base of the image data sets: training images are users, test images measure error.
+    """Base of the image data sets: training images are users, and errors are measured on test images.
 
     Files are in IDX format unless a subclass overrides `files` and `reader`.
     """
@@ -63,11 +63,11 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The configuration key with which a user's features or label may depend on other users' rows; None: there is
-        no dependence.
+        """The configuration key by which a user's features or label may depend on other users' rows; None: there is no
+        dependence.
 
-        The key that asks for principal components counts only if these are computed from the users' images, and not
-        from public images, which belong to no user.
+        The key that asks for principal components counts only if these are computed from the users' images. It does not
+        count if they are computed from public images, which belong to no user.
         """
         key = super().looks_at_all_rows
         return None if key == "population.pca_dims" and self.public_rows is not None else key
@@ -78,9 +78,9 @@ class _ImageConfig(Extended, OfficialSplit):
 
     @property
     def reader(self) -> Reader:
-        """The function that reads the image files: it takes the paths that `files` returns.
-
-        It returns the pixels and the class numbers of the training and of the test images.
+        """The function that reads the image files. It takes the paths of the files (training images, their classes,
+        test images, their classes). It returns four arrays: the training images as pixels 0 to 255, (n, ...), their
+        class numbers (n,), and the same for the test images.
         """
         return read_idx_images
 
@@ -91,7 +91,7 @@ class _ImageConfig(Extended, OfficialSplit):
         return [find_file(self.kind, places, self.kind, both) for both in spelt]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Training images as users, drawn by `streams` if not all, and all test images of the task as holdout.
+        """Training images as users (all, or some at random), and all test images of the task to measure errors.
 
         places: directories in which the files are looked for.
         """
@@ -131,7 +131,7 @@ class Cifar10Config(_ImageConfig):
         return read_cifar_images
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the training files that exist in the directories `places`, in order, and of the test file, last."""
+        """Paths of the training files that exist in the directories `places`, in order, and then of the test file."""
         paths = [find_file(self.kind, places, self.kind, ("data_batch_1.bin",))]
         for number in range(2, 6):
             path = paths[0].with_name(paths[0].name.replace("_1", f"_{number}"))
@@ -182,13 +182,14 @@ def load_images(
     classes: tuple[int, int] | None,
     public_rows: int | None,
 ) -> tuple[Examples, Examples]:
-    """Training and test images: features (n, d) are pixels in [0, 1] or principal components.
+    """Training and test images as labelled rows: the features (n, d) are pixels in [0, 1] or principal components.
 
     Args:
-        read: the function that reads the files. paths: of the files.
-        states: times of change and sizes of the files, so that changed files are read again.
+        read: the function that reads the files. paths: the files' paths.
+        states: times of change and sizes of the files; with other states, the files are read again.
         pca_dims: number of principal components; None: pixels. classes: the only classes to keep; None: all ten.
-        public_rows: number of training images, drawn once, that are no users and alone determine the components.
+        public_rows: number of training images, drawn once, that are no users and alone determine the components; None:
+        all training images are users and determine the components.
     """
     train, numbers, test, test_numbers = read(paths)
     if classes is not None:
@@ -207,7 +208,7 @@ def load_images(
         order = np.random.default_rng(0).permutation(len(numbers))
         public, users = flat[0][order[:public_rows]], np.sort(order[public_rows:])
         flat[0], numbers = flat[0][users], numbers[users]
-    # components are those of the public images, or of all training images; test images are only projected on them
+    # components come from the public images, or from all training images; test images are only projected on them
     if pca_dims is not None:
         if pca_dims > min(public.shape):
             raise InputError(f"population.pca_dims = {pca_dims}: at most {min(public.shape)} for {paths[0]}")

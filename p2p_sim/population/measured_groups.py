@@ -1,4 +1,4 @@
-"""Groups of the rows on which errors are measured: by the size of the row's cluster, or by a public column."""
+"""Divides the rows on which errors are measured into groups: by the size of their cluster, or by a public column."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +9,19 @@ from numpy.typing import NDArray
 from p2p_sim.base import InputError, shortened
 
 CLASS, CLUSTER_SIZE = "class", "cluster_size"
-"""Names of the groupings that every population has."""
+"""Names of the divisions into groups that every population has."""
 THIRDS = ("small", "middle", "large")
 MOST_GROUPS = 50
 """Largest number of different values of a column by which rows are grouped."""
 
 
 def check_kinds(kinds: Sequence[str], columns: Sequence[str] | None) -> None:
-    """Raise ValueError if a grouping is named twice, or is no column of the population.
+    """Raise ValueError if the same division of rows into groups is named twice, or if a name is not allowed. Allowed
+    names are "class" (the row's label), "cluster_size" (the size of its cluster), and the columns of the population.
 
-    kinds: names of groupings. columns: of the population; None: not known yet, so that any name is accepted.
+    Args:
+        kinds: names of the divisions. columns: columns of the population; None: not known yet, so that any name is
+        accepted.
     """
     allowed = (CLASS, CLUSTER_SIZE, *(columns or ()))
     for kind in kinds:
@@ -40,9 +43,9 @@ class Grouping:
 
 
 def take_rows(groupings: Mapping[str, Grouping], rows: NDArray[np.intp] | NDArray[np.bool_]) -> dict[str, Grouping]:
-    """Each grouping, by its name, restricted to some rows.
+    """Each grouping, under its name, restricted to some rows.
 
-    groupings: of m rows. rows: indices of the rows that remain, or a mask (m,).
+    groupings: groupings of m rows. rows: indices of the rows that remain, or a mask (m,).
     """
     return {kind: Grouping(grouping.names, grouping.of[rows]) for kind, grouping in groupings.items()}
 
@@ -52,7 +55,7 @@ def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | N
 
     Args:
         kind: the column's name. values: (m,) text of each row.
-        column_values: texts that name all groups; None: those in `values`.
+        column_values: texts that name all groups; None: the groups are the texts in `values`.
 
     Raises:
         InputError: there are too many different texts.
@@ -68,9 +71,10 @@ def by_column(kind: str, values: Sequence[str], column_values: Sequence[str] | N
 
 
 def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
-    """Groups rows by the size of their cluster: the thirds of all users in the smallest, middle and largest clusters.
+    """Groups rows by the size of their cluster: "small", "middle" and "large". If users are ordered by cluster size,
+    these are the clusters of the first, the second and the last third of all users.
 
-    All clusters of one size belong to the third that contains these clusters' median user.
+    All clusters of one size belong to the same group: the third that contains the median user of these clusters.
 
     Args:
         sizes: (C,) users in each cluster. cluster: (m,) cluster of each row, 0..C-1; -1: the row is in no cluster.
@@ -85,7 +89,7 @@ def by_size(sizes: NDArray[np.int64], cluster: NDArray[np.int64]) -> Grouping:
 def nearest_cluster(
     rows: NDArray[np.floating], features: NDArray[np.floating], offsets: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The cluster (m,) whose users' mean is nearest to each row (Euclidean), or the first of equally near clusters.
+    """For each row, the cluster (m,) whose mean features are nearest (Euclidean); of equally near clusters, the first.
 
     Args:
         rows: (m, d) features. features: (n, d) of the users, stored cluster by cluster.

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 class Shard:
     """A run of whole clusters: users `start` to `stop - 1`.
 
-    index: of the shard, from 0. offsets: boundaries of the clusters within the shard, from 0 to `stop - start`.
+    index: number of the shard, from 0. offsets: boundaries of the clusters within the shard, from 0 to `stop - start`.
     """
 
     index: int
@@ -41,9 +41,9 @@ class Shard:
 
 
 def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
-    """Cuts a population into shards of at most 65,536 users; a larger cluster is a shard of its own.
+    """Divides a population into shards of at most 65,536 users; a larger cluster is a shard of its own.
 
-    The cut depends on the cluster sizes alone, so it is the same on one machine and on many.
+    The division depends only on the cluster sizes, so it is the same on one machine and on many.
 
     >>> [(s.start, s.stop) for s in shards(np.array([0, 40_000, 60_000, 200_000, 200_010]))]
     [(0, 60000), (60000, 200000), (200000, 200010)]
@@ -60,7 +60,7 @@ def shards(cluster_offsets: NDArray[np.int64]) -> Iterator[Shard]:
 class Examples:
     """Labelled rows: features (n, d), labels (n,) in 0..K-1, and the cluster (n,) of each row if the source gives one.
 
-    row: (n,) index of each row in the source, from 0; source_rows: number of rows of the source; if both are None, the
+    row: (n,) index of each row in the source, from 0. source_rows: number of rows of the source. If both are None, the
     rows are the source's n rows. target: (n,) numeric labels before rounding to the grid; None: labels are classes.
     """
 
@@ -84,8 +84,8 @@ class Examples:
 class FiniteLaw:
     """A known joint law of features x and label y on finitely many points.
 
-    points: (P, d) features. mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
-    cluster: (P,) of each point.
+    points: (P, d) features. mass: (P,) probability of each point. label_distribution: (P, K) p(y|x). cluster: (P,)
+    cluster of each point.
     """
 
     points: NDArray[np.float64]
@@ -96,9 +96,9 @@ class FiniteLaw:
 
 @dataclass(frozen=True)
 class Sample:
-    """The data of one replicate: the users' rows, and either a holdout or the known law on which errors are measured.
+    """The data of one replicate: the users' rows, and held-out rows or the known law, on which errors are measured.
 
-    holdout: labelled rows of no user, to measure error. point: (n,) index of each user's point in the law.
+    holdout: labelled rows that belong to no user, to measure errors. point: (n,) index of each user's point in the law.
     values: (K,) public grid, if labels are numbers. line_law: law of the single feature, if its density is known.
     """
 
@@ -112,9 +112,9 @@ class Sample:
 
 
 GRID = 17
-"""Number of values of a public grid where a scenario does not state it."""
+"""Number of values of a public grid if a scenario does not state it."""
 GridSize = Annotated[int, Field(ge=2, le=64)]
-"""k: number of values of a grid, 2 to 64; the linear programme of unbiased values allows no more."""
+"""k: number of values of a grid, 2 to 64; the linear programme for unbiased values allows no more."""
 
 
 def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[float, ...]:
@@ -133,7 +133,7 @@ def even_grid(low: float, high: float, count: int, key: str = "high") -> tuple[f
 
 
 def rounded(target: NDArray[np.float64], values: tuple[float, ...]) -> NDArray[np.uint8]:
-    """Index (n,) of the grid value nearest to each number (n,), or of the smaller of two equally near values.
+    """For each number (n,), the index of the nearest grid value (n,); of two equally near values, the smaller one.
 
     Numbers outside the grid are clipped to its ends.
 
@@ -168,7 +168,9 @@ class Source(Config):
 
     @property
     def group_columns(self) -> tuple[str, ...] | None:
-        """Columns by whose values held-out rows can be grouped; None if only the data show them."""
+        """Names of the columns by whose values the rows on which errors are measured can be divided into groups, so
+        that a report can state the error of each group. None: the names are known only when the data are read.
+        """
         return ()
 
     @property
@@ -178,12 +180,13 @@ class Source(Config):
 
     @property
     def looks_at_all_rows(self) -> str | None:
-        """The configuration key with which a user's features or label may depend on other users' rows; None: there is
-        no dependence.
+        """The configuration key by which a user's features or label may depend on other users' rows; None: there is no
+        dependence.
 
-        It is the first key that is not listed as harmless in `row_by_row` and differs from its default; if nothing is
-        listed, the kind of the population. An example is standardising by means over all rows. If a user's whole row is
-        private, her ε does not cover what other users' features reveal of it, so that such a scenario is refused.
+        A source lists the keys that are harmless in this respect (`row_by_row`). The result is the first other key
+        whose value differs from its default, such as one that standardises features by means over all rows. If a source
+        lists nothing, the result is the key `population.kind`. If a user's whole row is private, her ε does not cover
+        what other users' features reveal of it, so such a scenario is refused.
         """
         if not self.row_by_row:
             return f"population.kind = {self.kind!r}"
@@ -193,10 +196,10 @@ class Source(Config):
         return None
 
     def files(self, places: tuple[Path, ...]) -> list[Path]:
-        """Paths of the files that are read, whose checksums are part of the scenario's identity; by default none.
+        """Paths of the files that are read; their checksums are part of the scenario's identity. By default none.
 
         Args:
-            places: directories in which the files are looked for, first match wins.
+            places: directories in which the files are looked for, in this order.
 
         Raises:
             InputError: a file is missing.
@@ -212,7 +215,11 @@ class Source(Config):
         return []
 
     def spreads(self, places: tuple[Path, ...]) -> dict[str, float]:
-        """Standard deviation of each feature by name, if features may differ in scale; by default none.
+        """The standard deviation of each feature, by the feature's name, if features may differ in scale; by default
+        empty. It serves to warn if a clustering by distances would be dominated by features of large scale.
+
+        Args:
+            places: directories in which data files are looked for, in this order.
 
         Raises:
             InputError: a file is missing or damaged.
@@ -220,7 +227,7 @@ class Source(Config):
         return {}
 
     def doubts(self, places: tuple[Path, ...]) -> list[str]:
-        """Warnings about likely mistakes in the data, a line each with advice; by default none.
+        """Warnings about likely mistakes in the data; each is a line with advice. By default there are none.
 
         Raises:
             InputError: a file is missing or damaged.
@@ -228,10 +235,12 @@ class Source(Config):
         return []
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """The groups, by the values of a column, of the rows that `sample` holds out, in the order of these rows.
+        """A division of the held-out rows into groups, by the values of a column, in the order in which `sample`
+        returns these rows.
 
         Args:
-            column: name of the column. places: directories in which files are looked for. streams: the replicate's.
+            column: name of the column. places: directories in which files are looked for. streams: the replicate's
+            random streams.
 
         Raises:
             InputError: there is no such column, or the column has too many values.
@@ -240,10 +249,10 @@ class Source(Config):
 
     @abstractmethod
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the data of one replicate: the users' rows, and what errors are measured on.
+        """Draws the data of one replicate: the users' rows, and the data on which errors are measured.
 
-        The latter are labelled rows of no user, the holdout, or the known law of features and labels, under which
-        errors are exact.
+        Errors are measured on labelled rows that belong to no user (the holdout), or exactly under the known law of
+        features and labels.
 
         Args:
             places: directories in which files are looked for. streams: the replicate's random streams.
@@ -256,10 +265,10 @@ class Source(Config):
 class People(ABC):
     """Base of populations: users stored cluster by cluster, held in arrays or drawn shard by shard.
 
-    cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: if it is known;
-    law_clusters: whether the clusters are the law's own. row: (n,) index of each user's row in the source, from 0;
-    source_rows: number of rows of the source; if both are None, user i is row i of n. values: (K,) public grid of
-    numbers, increasing; None: labels are classes.
+    cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. num_classes: K. law: the law of features
+    and labels, if it is known. law_clusters: whether the clusters are those of the law. row: (n,) index of each user's
+    row in the source, from 0. source_rows: number of rows of the source. If both are None, user i is row i of n rows.
+    values: (K,) public grid of numbers, increasing; None: labels are classes.
     """
 
     cluster_offsets: NDArray[np.int64]
@@ -272,7 +281,9 @@ class People(ABC):
 
     @cached_property
     def shards(self) -> tuple[Shard, ...]:
-        """The shards in the order of users: runs of whole clusters, of at most 65,536 users or one larger cluster."""
+        """The shards in the order of users: each is a run of whole clusters of at most 65,536 users, or a larger
+        cluster.
+        """
         return tuple(shards(self.cluster_offsets))
 
     @property
@@ -294,7 +305,9 @@ class People(ABC):
         return np.zeros((shard.size, 0))
 
     def rows_of(self, shard: Shard) -> NDArray[np.int32]:
-        """Index of each of a shard's users in the source's rows, (shard.size,)."""
+        """For each user of a shard, the index (shard.size,), from 0, of her row in the data from which users were
+        drawn.
+        """
         if self.row is None:
             return np.arange(shard.start, shard.stop, dtype=np.int32)
         return self.row[shard.start : shard.stop]
@@ -305,10 +318,11 @@ class Population(People):
     """Users held in arrays, stored cluster by cluster: features are public, labels are protected.
 
     features: (n, d). labels: (n,) in 0..K-1. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
-    num_classes: K. holdout: labelled rows of no user, to measure error. law: if it is known; point: (n,) index of each
-    user's point in the law; law_clusters: whether the clusters are the law's own. row: (n,) index of each user's row in
-    the source, from 0; source_rows: number of rows of the source, users and holdout; if both are None, user i is row i
-    of n. groupings: by name, of the holdout's rows or of the law's points; the grouping by class is left out.
+    num_classes: K. holdout: labelled rows that belong to no user, to measure errors. law: the law of features and
+    labels, if it is known. point: (n,) index of each user's point in the law. law_clusters: whether the clusters are
+    those of the law. row: (n,) index of each user's row in the source, from 0. source_rows: number of rows of the
+    source, users and holdout together. If both are None, user i is row i of n rows. groupings: named divisions of the
+    holdout's rows, or of the law's points, into groups; the division by class is left out.
     values: (K,) public grid, if labels are numbers. line_law: law of the single feature, if its density is known.
     """
 

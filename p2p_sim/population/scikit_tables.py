@@ -1,4 +1,4 @@
-"""Tables that are bundled with scikit-learn, so that they need no data directory."""
+"""Tables that are bundled with scikit-learn, so no data directory is needed."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +27,7 @@ def bundled(name: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 class BreastCancerConfig(RandomSplit):
-    """scikit-learn's bundled breast cancer table: 569 tumours, 30 features, standardised; label 1: malignant.
+    """scikit-learn's bundled breast cancer table: 569 tumours, 30 standardised features; label 1: malignant.
 
     Every replicate draws a fresh holdout.
     """
@@ -42,7 +42,7 @@ class BreastCancerConfig(RandomSplit):
 
 
 class WineConfig(RandomSplit):
-    """scikit-learn's bundled wine table: 178 wines, 13 features, standardised; the label is one of three growers.
+    """scikit-learn's bundled wine table: 178 wines, 13 standardised features; the label is one of three growers.
 
     Every replicate draws a fresh holdout.
     """
@@ -57,10 +57,10 @@ class WineConfig(RandomSplit):
 
 
 class DiabetesConfig(RandomSplit):
-    """scikit-learn's bundled diabetes table: 442 patients, 10 features, standardised; the label is a number.
+    """scikit-learn's bundled diabetes table: 442 patients, 10 standardised features; the label is a number.
 
     The label is the progression of the disease after one year, 25 to 346. It is clipped to the public range and rounded
-    to the nearest value of the public grid; labels that are held out stay as they are. Every replicate draws a fresh
+    to the nearest value of the public grid; the labels of held-out rows stay as they are. Every replicate draws a fresh
     holdout.
     """
 

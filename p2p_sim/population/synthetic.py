@@ -1,4 +1,4 @@
-"""A synthetic law with known p(y|x) and cluster heterogeneity; its users are in arrays or drawn shard by shard."""
+"""A synthetic law with known p(y|x) and known heterogeneity; users are held in arrays or drawn shard by shard."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +15,12 @@ from p2p_sim.population.population import Examples, FiniteLaw, People, Sample, S
 
 @dataclass(frozen=True)
 class DrawnPeople(People):
-    """Users of a law with two classes, in the order of the law's points; each use generates the same labels again.
+    """Users of a law with two classes, in the order of the law's points; their labels are generated anew at each use.
 
-    A user's label takes one number of a PCG64 stream, so that generation can start at any user; no label is stored.
+    A user's label takes one number of a PCG64 stream, so generation can start at any user, and always gives the same
+    label. No label is stored. A point is one of the P feature vectors on which the law lives.
 
-    counts: (P,) number of users at each of the law's P points. state: of the stream before the first user's label.
+    counts: (P,) number of users at each of the law's P points. state: the stream's state before the first user's label.
     cluster_offsets: (C+1,) first user of each cluster that has users, and the number of users at the end.
     """
 
@@ -34,11 +35,15 @@ class DrawnPeople(People):
 
     @cached_property
     def _bounds(self) -> NDArray[np.int64]:
-        """First user of each point (P+1,): point p of the law has the users _bounds[p].._bounds[p+1]-1."""
+        """The first user at each point, and the number of users at the end, (P+1,). A point is one of the P feature
+        vectors that users can have; users _bounds[p].._bounds[p+1]-1 have the features of point p.
+        """
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     def points(self, start: int, stop: int) -> NDArray[np.int32]:
-        """Index (stop - start,) of the law's point of each of the users start..stop-1."""
+        """For each of the users start..stop-1, the index (stop - start,) of her point: of her feature vector among the
+        P feature vectors that users can have.
+        """
         first = int(np.searchsorted(self._bounds, start, side="right")) - 1
         last = int(np.searchsorted(self._bounds, stop, side="left"))
         # the number of these users at each of the points first..last-1
@@ -59,11 +64,11 @@ class DrawnPeople(People):
 
 
 class SyntheticConfig(Source):
-    """Clusters that differ in p(1|c), the share of label 1; p(1|x) lies above p(1|c) at half of a cluster's points.
+    """Clusters c differ in p(1|c), the share of label 1. At half of a cluster's points x, p(1|x) is above p(1|c).
 
     A point has features (u, v, w). u in [-1, 1] is the position of the point's cluster among the clusters. v = +1 or -1
     shows whether p(1|x) lies above or below the cluster's mean. w in [-1, 1] differs between points with equal u and v,
-    and carries no information. All points are equally likely. In cluster c, p(1|x) = p(1|c) + v φ/2, so the
+    and tells nothing about the label. All points are equally likely. In cluster c, p(1|x) = p(1|c) + v φ/2, so the
     heterogeneity Σ_y E|p(y|x) - p(y|c)| is exactly φ.
     """
 
@@ -101,16 +106,17 @@ class SyntheticConfig(Source):
         return self
 
     def law(self, streams: Streams) -> FiniteLaw:
-        """The joint law of features and labels in one replicate: equally likely points, ordered by cluster, and p(y|x)
-        at each.
+        """The joint law of features and labels in one replicate: equally likely points (feature vectors), ordered by
+        cluster, with their clusters and the probabilities of both labels at each point.
 
         Args:
-            streams: the replicate's random streams; used only with positive = "random", where the share of label 1
-            in each cluster is drawn at random.
+            streams: the replicate's random streams. They are used only if the key `positive` is "random": then the
+            share of label 1 in each cluster is drawn uniformly between `positive_low` and `positive_high`. Else it
+            changes in equal steps.
         """
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)
-        # features: the cluster's level, the side ±1 with p(1|x) = mean ± φ/2, and where the point lies on its side
+        # features: the cluster's position, the side ±1 with p(1|x) = mean ± φ/2, and the point's place on its side
         level = _spread(clusters)[cluster]
         side = np.tile(np.repeat([1.0, -1.0], points // 2), clusters)
         within = np.tile(_spread(points // 2), 2 * clusters)
@@ -125,14 +131,14 @@ class SyntheticConfig(Source):
         )
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate by `streams`, with the law in place of a holdout; `places` is not used."""
+        """Draws the users of one replicate, with the known law instead of held-out rows. `places` is not used."""
         drawn = self.drawn(streams)
         law, point = drawn.law, drawn.points(0, self.users)
         users = Examples(law.points[point], drawn.labels(0, self.users), law.cluster[point])
         return Sample(users, 2, law=law, point=point)
 
     def drawn(self, streams: Streams) -> DrawnPeople:
-        """The users of one replicate, drawn by `streams`, in the law's clusters; labels are generated at each use."""
+        """The users of one replicate, drawn with `streams`, in the law's clusters; labels are generated at each use."""
         law, rng = self.law(streams), streams.generator("population")
         counts = rng.multinomial(self.users, law.mass)
         sizes = np.bincount(law.cluster, weights=counts).astype(np.int64)  # exact: below 2**53

@@ -20,9 +20,10 @@ class UsedRows:
     """The m rows of a table that become users or holdout, with their labels, clusters and feature columns.
 
     indices: (m,) positions of the rows in the file, from 0. labels: (m,) class, or index of the label's value in the
-    public grid, 0..K-1. classes: names of the K classes or grid values, in order. cluster: (m,) cluster of each row,
-    numbered from 0; None: the scenario names no cluster column. columns: the columns of the features. target: (m,)
-    numeric labels before rounding; None if labels are classes.
+    public grid, 0..K-1.
+    classes: names of the K classes or grid values, in order. cluster: (m,) cluster of each row, numbered from 0; None:
+    the scenario names no cluster column. columns: the columns of the features. target: (m,) numeric labels before
+    rounding; None if labels are classes.
     """
 
     table: ColumnTable

@@ -41,10 +41,11 @@ that of UTF-16."""
 class Layout(NamedTuple):
     """How to read a CSV file.
 
-    header: whether the first line names the columns; None: yes, but a line that looks like data is refused. separator:
-    the character between two cells. missing: texts that stand for a missing value, besides an empty cell, NA and NaN.
-    numbers: notation of numbers. encoding: encoding of the text; None: as the byte-order mark shows, else UTF-8. dates:
-    pairs of a column and its date format; such dates become days from 1970-01-01.
+    header: whether the first line names the columns; None: yes, but a line that looks like data is refused.
+    separator: the character between two cells. missing: texts that stand for a missing value, besides an empty cell, NA
+    and NaN.
+    numbers: notation of numbers. encoding: encoding of the text; None: as the byte-order mark shows, else UTF-8.
+    dates: pairs of a column and its date format; such dates become days from 1970-01-01.
     """
 
     header: bool | None = None

@@ -47,7 +47,8 @@ class Look:
     """The keys of [population] that a survey of a table proposes, and notes for the table's owner.
 
     keys: proposed keys of [population], besides kind, path and label. rows: number of rows with a label. notes: one
-    line each. left_out: the columns that are not learned from, each with the reason.
+    line each.
+    left_out: the columns that are not learned from, each with the reason.
     """
 
     keys: dict[str, Any] = field(default_factory=dict)

@@ -84,8 +84,7 @@ class Accountant(PlainNumbers, ABC):
         return [self.delta(epsilon) for epsilon in epsilons]
 
     def certified_delta(self, epsilon: float) -> float:
-        """The upper bound of δ(ε); subclasses may compute it faster than `delta`, which also computes the lower bound.
-        """
+        """The upper bound of δ(ε); subclasses may compute it faster than `delta`, which also gives the lower bound."""
         return self.delta(epsilon).upper
 
     def satisfies(self, epsilon: float, delta: float) -> bool:

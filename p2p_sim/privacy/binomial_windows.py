@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 _LONG = 100
 """Length of a window above which its products may overflow if they start with one."""
 _WIDE = 300
-"""Number of columns from which on products are computed row by row, which is faster."""
+"""From this number of columns on, products are computed row by row, since this is then faster."""
 UNIT = 2.0**-53
 """u, the largest relative error of one operation in double precision."""
 SUBNORMAL = 2.0**-1074
@@ -26,11 +26,12 @@ SUBNORMAL = 2.0**-1074
 NARROW = 0.05
 """About the largest relative change of δ within a block of successive numbers of submissions, for reported figures."""
 LEAST = 1e-300
-"""The smallest θ, and the smallest α but 0: with up to 10^7 users and 10^10 submissions all odds are normal numbers."""
+"""The smallest θ, and the smallest α above 0. With it all odds are normal numbers for up to 10^7 users and 10^10
+submissions."""
 VALUE_ERROR = 16.0 * UNIT
-"""Bound of the relative error of binomial probabilities, divided by one more than the number of values of the window.
+"""The relative error of binomial probabilities on a window of K values is at most K + 1 times this number.
 
-13u for each value are proved (see `binomial_columns`); the other 3u are for the convolution of two windows and for
+Of its 16u, 13u are proved (see `binomial_columns`); the other 3u are for the convolution of two windows and for
 second-order terms.
 """
 
@@ -50,7 +51,7 @@ class BinomialProducts(NamedTuple):
 
 
 def bernstein_window(mean: float, variance: float, largest: int, log_tail: float) -> Window:
-    """A window outside of which a sum of independent bits lies with probability at most 2 exp(log_tail).
+    """A window [first, last]; a sum of independent bits lies outside it with probability at most 2 exp(log_tail).
 
     By Bernstein's inequality the sum exceeds its mean by more than s with probability at most
     exp(-s² / (2(variance + s/3))), and falls below it by more than s likewise. The window is 1e-6 wider, more than
@@ -77,33 +78,39 @@ def binomial_columns(first: int, last: int, trials: int | Floats, odds: Floats) 
     """The binomial probabilities Pr[Bin(trials, p) = k] for k = first..last, (values, columns), with a column for each
     p.
 
-    The range must hold the mode of each column and nearly all of its mass: each column is scaled to sum to 1, which
-    makes it too large by the share of the mass outside.
+    The range must hold the most probable value of each column and nearly all of its mass: each column is scaled to sum
+    to 1, which makes it too large by the share of the mass outside. With K = last - first + 1 values and u = 2^-53,
+    rounding errors are below 16u (K + 1), relative to each probability. Underflow adds at most 2K times the smallest
+    positive number.
 
-    In each column the ratios of neighbours R(k) = (trials-k)/(k+1) · odds are multiplied up from the first value, and
-    the products are normalised to sum one. In long ranges the products start with a power of two for which the largest
-    product is near one. If they overflow nevertheless, they start at the mode and go up by min(1, R), down by min(1,
-    1/R).
+    How it is computed: in each column Pr[k+1]/Pr[k] = R(k) = (trials-k)/(k+1) · odds. So the products of these ratios,
+    from the first value on, are proportional to the probabilities, whatever number they start with; dividing by their
+    sum makes them probabilities. In long ranges the products start with a power of two that makes the largest product
+    about one, lest they overflow. If they overflow nevertheless, they start at the mode and go up by min(1, R), down by
+    min(1, 1/R).
 
-    Let K be the number of rows, u = 2^-53. A ratio is off by 4u, odds off by 2u included, its inverse by 5u, and each
-    step of a product adds u. Before normalisation an entry is off by at most 6u(K-1), the sum by (K-1)u more. Together
-    that is (13K - 12)u < 16u (K + 1). Products fall away from the mode, and their sum is at least a half, so that
-    underflow adds at most 2K times the smallest positive number.
+    Why the error is so small: a ratio is off by 4u, which includes 2u for the odds, and its inverse by 5u. Each step of
+    a product adds u. So a product is off by at most 6u(K-1), and the sum by (K-1)u more. Together that is (13K - 12)u <
+    16u (K + 1). Products fall away from the mode, and their sum is at least a half; this bounds underflow.
 
     Args:
-        trials: one number, or one for each column; `last` may exceed some of them. odds: (columns,) p/(1-p), which
-        may be 0 or infinite.
+        first, last: the least and the largest value k. trials: one number, or one for each column; `last` may exceed
+        some of them. odds: (columns,) p/(1-p), which may be 0 or infinite.
     """
     weights, sums = binomial_products(first, last, trials, odds)
     return np.divide(weights, sums, out=weights)
 
 
 def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats) -> BinomialProducts:
-    """Numbers proportional to Bin(k; trials, p) for k = first..last, one column for each of the odds, and their sums.
+    """Numbers proportional to the binomial probabilities Pr[Bin(trials, p) = k] for k = first..last, (values, columns),
+    with a column for each p; and the sum of each column, (columns,). A column divided by its sum holds the
+    probabilities.
+
+    The factor of a column is arbitrary: it is chosen so that nothing overflows.
 
     Args:
-        first, last: both included. trials: one number, or one for each column.
-        odds: (columns,), p/(1-p), which may be 0 or infinite.
+        first, last: both included; they must enclose the most probable value of each column. trials: one number, or one
+        for each column. odds: (columns,), p/(1-p), which may be 0 or infinite.
     """
     k = np.arange(first, last, dtype=np.float64)
     certain = np.isinf(odds)
@@ -122,7 +129,8 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
                 np.multiply(weights[row], (trials - at) * finite / (at + 1.0), out=weights[row + 1])
         sums = weights.sum(axis=0)
         if not np.all(np.isfinite(sums)):
-            # products that overflow: from the mode up by min(1, R) and down by min(1, 1/R), none of which exceeds one
+            # where products overflow, start at the mode, and go up by min(1, R) and down by min(1, 1/R): none of these
+            # exceeds one
             ratios = np.maximum(trials - k[:, None], 0.0) * finite / (k + 1.0)[:, None]
             weights[0] = 1.0
             np.cumprod(np.minimum(ratios, 1.0), axis=0, out=weights[1:])
@@ -137,11 +145,11 @@ def binomial_products(first: int, last: int, trials: int | Floats, odds: Floats)
 
 
 def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
-    """The number, for each column (columns,), with which products of ratios of binomial probabilities start, so that
+    """The numbers (columns,) with which the products of ratios of binomial probabilities start in each column, so that
     the product at the mode is about 1.
 
-    The products run from the value `first` up. The number is a power of two, at least 2^-900, which is no subnormal, so
-    that nothing is rounded by it.
+    The products run from the value `first` up. Each number is a power of two and at least 2^-900, hence not subnormal,
+    so that multiplying by it rounds nothing.
 
     Args:
         first: the least value k of the columns. trials: one number, or one for each column. odds: (columns,),
@@ -158,10 +166,12 @@ def _starts(first: int, trials: int | Floats, odds: Floats) -> Floats:
 
 
 def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floats:
-    """The binomial probabilities (values,) of k = first..last, a window with the mode and nearly all the mass.
+    """The binomial probabilities Pr[Bin(trials, probability) = k], (values,), for k = first..last, a window that must
+    hold the most probable value and nearly all the mass.
 
-    Errors are as for `binomial_columns` if `probability` is exact. Do not pass 1-α, which is rounded: compute the
-    probabilities for α and reverse their order.
+    They are scaled to sum to 1. With K values, rounding errors are below 16 (K + 1) 2^-53, relative to each
+    probability, if `probability` is exact. So do not pass 1 - p for a small p, which would be rounded: compute the
+    probabilities for p, and reverse their order.
     """
     if probability in (0.0, 1.0):
         return np.asarray(np.arange(first, last + 1) == trials * probability, dtype=np.float64)
@@ -172,8 +182,8 @@ def binomial_pmf(first: int, last: int, trials: int, probability: float) -> Floa
 def share_of(rate: float, part: int, whole: int, up: bool) -> float:
     """rate · part / whole, rounded up (to at most 1) if `up`, else down.
 
-    An example is the probability with which each of `part` users submits, if all of `whole` submit with `rate`.
-    Rounding up serves upper bounds of a δ that grows with this number, rounding down serves lower bounds.
+    An example is the probability with which each of `part` users submits, if all of `whole` submit with `rate`. If δ
+    grows with this number, rounding up serves upper bounds of δ, and rounding down serves lower bounds.
     """
     exact = Fraction(rate) * part / whole
     nearest = float(exact)
@@ -195,16 +205,17 @@ def some(chance: float, trials: float) -> float:
 
 @dataclass(frozen=True)
 class SubmissionCounts:
-    """Numbers t of submissions at which δ given t is evaluated, with the weights of sums that bound δ on both sides.
+    """The numbers t of submissions at which δ given t is evaluated, with the weights of two sums that bound δ from
+    below and above.
 
     δ given t does not decrease in t. So for a whole block of values of t, the lower sum takes δ at the block's first t,
     and the upper sum takes δ at the next block's first t.
 
     counts: values of t at which δ is evaluated, ascending.
     lower, upper: weights of δ at `counts`.
-    lost: probability of the values of t that are left out; the upper sum adds it, as if δ were 1 there.
-    log_tail: ln of the probability that a window may leave out on each side, for the windows of t and of what is seen
-        given t; -inf: nothing is left out.
+    lost: probability of the values of t that are left out; the upper sum adds this probability, as if δ were 1 there.
+    log_tail: ln of the probability that each window (of t, and of what is seen given t) may leave out on each side;
+        -inf: nothing is left out.
     """
 
     counts: tuple[int, ...]

@@ -29,14 +29,15 @@ SEES_AT_MOST = {
     "peer": ("peer",),
     "eavesdropper": ("eavesdropper", "coalition", "learner-times", "peer", "learner"),
 }
-"""By observer, all observers who see no more of a release, the strongest first: the observer's ε holds for them, too.
+"""For each observer, all observers who see no more of a release, the strongest first; the observer's ε holds for them,
+too.
 
 An eavesdropper sees every noisy label with its owner. All other observers' views of labels follow from these labels.
 """
 REALISED = "the realised network"
-"""`PrivacyBound.conditional_on` of a figure for the network as it turned out."""
+"""The value of `PrivacyBound.conditional_on` for a figure that holds for the network as it turned out."""
 EXACT = 1e-4
-"""Largest distance, relative to the upper bound, of two bounds that are called exact."""
+"""Two bounds are called exact if their distance is at most this share of the upper bound."""
 LARGEST_CLUSTER = 10_000_000
 LARGEST_EPSILON = 700.0
 """Larger than ε₀ of every α of at least 1e-300."""
@@ -63,8 +64,9 @@ class Bracket:
 
 
 def identifier_of(condition: str) -> str:
-    """The identifier of a condition under which a bound of ε holds; "claimed" for plain text, which a plug-in may give
-    without an identifier.
+    """The short name of a condition under which a bound of ε holds, such as in a list of conditions to compare. A
+    condition of this package is a text that has such a name as an attribute; plain text, which a plug-in may give, gets
+    the name "claimed".
     """
     return condition.identifier if isinstance(condition, Condition) else CLAIMED
 
@@ -80,7 +82,8 @@ class PrivacyBound:
         arrived), "peer", "coalition" (members pooled with the learner) or "eavesdropper".
     adjacency: what differs between neighbouring data sets: one user's label, or a whole example.
     basis: how the bounds were computed; "exact" only if the bounds agree (`Bracket.worded`).
-    conditions: of the upper bound; each a `Condition`, or plain text if a plug-in claims it.
+    conditions: conditions under which the upper bound holds; each is a `Condition`, or plain text if a plug-in claims
+        it.
     conditional_on: what the bound takes as given, such as "the realised network"; empty: nothing but the conditions.
     """
 
@@ -94,7 +97,10 @@ class PrivacyBound:
     conditional_on: str = ""
 
     def __post_init__(self) -> None:
-        """Replace NaN by a bound that promises nothing, and "exact" in `basis` if the two bounds differ."""
+        """Corrects two fields. A bound of ε that is NaN becomes one that promises nothing: infinity for the upper
+        bound, 0 for the lower bound. In `basis`, the words for how the bounds were computed, "exact" becomes
+        "certified" if the two bounds differ.
+        """
         if math.isnan(self.epsilon_upper):
             object.__setattr__(self, "epsilon_upper", math.inf)
         if math.isnan(self.epsilon_lower):
@@ -107,7 +113,7 @@ class PrivacyBound:
         return tuple(map(identifier_of, self.conditions))
 
     def __repr__(self) -> str:
-        """The statement in one line, with ε rounded to the safe side and the number of conditions.
+        """The statement in one line, with the upper bound of ε rounded up, and with the number of conditions.
 
         >>> PrivacyBound(0.74208, 0.74211, 1e-5, "learner", "label", "exact", ("one", "two"))
         PrivacyBound(ε ≤ 0.7422 at δ = 1e-05, observer 'learner', adjacency 'label', exact, 2 conditions)
@@ -134,12 +140,15 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer who sees no more than each of the given ones, so that all their bounds hold for her.
+    """The strongest observer who sees no more than each of the given ones, so that all their bounds of ε hold for her.
 
-    observers: names of `OBSERVERS`, at least one; any other name can be compared with itself alone.
+    Args:
+        observers: names, at least one: learner, learner-times (the learner with arrival times), peer, coalition
+        (members and learner together) or eavesdropper. A plug-in may use another name; nothing is known of what such an
+        observer sees, so that she has no common observer except with herself.
 
     Raises:
-        ValueError: there is none, as for the learner and a peer, who does not see the release.
+        ValueError: there is no such observer, as for the learner and a peer, who does not see the submissions.
     """
     # in a fixed order, in which unknown observers come last
     named = sorted(set(observers), key=lambda name: (OBSERVERS.index(name) if name in OBSERVERS else math.inf, name))
@@ -147,21 +156,25 @@ def common_observer(observers: Iterable[str]) -> str:
     for observer in named[1:]:
         shared = tuple(name for name in shared if name in SEES_AT_MOST.get(observer, (observer,)))
     if not shared:
-        raise ValueError(f"observer = {', '.join(named)}: nobody among them sees only what all others see too; give one observer")
+        raise ValueError(
+            f"observer = {', '.join(named)}: none of them sees only what all others see; give one observer"
+        )
     return shared[0]
 
 
 def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
-    """One statement for all users together, each of whom has one of the given statements.
+    """One privacy statement that holds for all users together, each of whom has one of the given statements.
 
-    It has the largest bounds, all conditions, the basis of the largest upper bound, and the `common_observer`.
+    It has the largest bounds, all conditions, and the words for how the largest upper bound was computed. Its observer
+    is the strongest one who sees no more than each statement's observer. The lower bound is 0 if observers differ, as a
+    lower bound for a stronger observer says nothing of a weaker one.
 
     Args:
-        bounds: the statements, at least one, all of one δ and adjacency.
+        bounds: the statements, at least one, all for the same δ and the same notion of neighbouring data sets.
     """
     worst = max(bounds, key=lambda bound: bound.epsilon_upper)
     observer = common_observer(bound.observer for bound in bounds)
-    # a lower bound for a stronger observer is none for a weaker one
+    # a lower bound for a stronger observer is no lower bound for a weaker one
     same_observer = all(bound.observer == observer for bound in bounds)
     return replace(
         worst,
@@ -214,11 +227,12 @@ ASKED = {
     *("delta", "epsilon", "certified_delta", "profile", "satisfies", "user_delta"),
     *("renyi", "gdp", "pld", "best_share", "delta_of", "of_mean"),
 }
-"""Methods that take numbers, of accountants and of laws of the number of runs."""
+"""Methods that take numbers; they belong to accountants and to laws of the number of runs."""
 
 
 def plain(value: Any) -> Any:
-    """The value with NumPy's numbers, also those in a list or tuple, as Python's; arrays of floats in double precision.
+    """The value, with NumPy's numbers replaced by Python's, also in a list or tuple; arrays of floats get double
+    precision.
 
     All other values are returned as they are.
     """
@@ -231,7 +245,7 @@ def plain(value: Any) -> Any:
 
 
 def plain_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A decorator that converts each argument by `plain`, from NumPy's numbers to Python's, before the call."""
+    """A decorator that converts NumPy's numbers among the arguments to Python's before the call."""
 
     @wraps(function)
     def called(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:

@@ -8,8 +8,8 @@ under the target's two labels, for every s
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
 Scores may be rounded, since any scores give a lower bound. Let u = 2^-53. All terms are non-negative. The probabilities
-of a sum of N scores with K values have a relative error below N (K + 2) · 8u, which is allowed for. Probability that is
-cut off is added to Q.
+of a sum of N scores with K values have a relative error below N (K + 2) · 8u, which is allowed for. Any probability
+that is cut off is added to Q.
 """
 
 import math
@@ -22,16 +22,17 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import UNIT, Floats
 
 _STEPS = 4096
-"""About the number of steps in the range of the sum of scores."""
+"""The range of the sum of scores has about this number of steps."""
 _REACH = 28.0
-"""About the width of this range in standard deviations of the sum of scores."""
+"""The range is about this number of standard deviations of the sum of scores wide."""
 _CUT = 1e-30
-"""Largest probability of a value that is cut off at the ends of a law."""
+"""Values of at most this probability are cut off at the ends of a law."""
 
 
 @dataclass(frozen=True, eq=False)
 class AttainedPair:
-    """The laws of what the observer sees of a release, for either label of the target if all others hold label 0.
+    """The laws of what the observer sees of a release, one for each label of the target, if all other users hold label
+    0.
 
     label_zero, label_one: (v,), the probabilities of v outcomes if the target's label is 0, and if it is 1. Some
         outcomes may be missing. error: the relative error of the probabilities.
@@ -45,8 +46,8 @@ class AttainedPair:
 def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float) -> float:
     """A lower bound of ε at δ for several releases about the same users; 0 if none is found.
 
-    The data set is the one in which all users but the target hold label 0. The larger of the bounds for both
-    directions, evidence of the target's label 0 and of her label 1, is taken.
+    The data set is the one in which all users but the target hold label 0. Of the bounds for the two directions,
+    evidence of the target's label 0 and of her label 1, the larger one is taken.
 
     Args:
         pairs: for each release, the probabilities of what the observer sees if the target's label is 0, and if it
@@ -56,7 +57,9 @@ def composed_epsilon(pairs: Sequence[AttainedPair], times: Sequence[int], delta:
 
 
 class ScoreLaw(NamedTuple):
-    """The law of a sum of scores: the probabilities of `first`, first + 1, ..., and a bound of the mass cut off."""
+    """The law of a sum of scores: the probabilities of the values `first`, first + 1, ..., and a bound of the
+    probability cut off.
+    """
 
     probabilities: Floats
     first: int
@@ -64,16 +67,16 @@ class ScoreLaw(NamedTuple):
 
 
 def _one_way(pairs: Sequence[AttainedPair], times: Sequence[int], delta: float, swapped: bool) -> float:
-    """A lower bound of ε at δ from events "the sum of scores is at least s", for the s with the largest bound: ln((P -
-    δ)/Q).
+    """A lower bound of ε at δ: the largest ln((P - δ)/Q) over events "the sum of scores is at least s". P and Q are the
+    event's probabilities under the target's two labels, P rounded down and Q up.
 
-    The score of an outcome is the logarithm of its likelihood ratio, rounded to whole steps, which any scores may be. P
-    and Q are the event's probabilities under the target's two labels, P rounded down and Q up. The event is evidence of
-    label 0, or of label 1 if `swapped`.
+    Each outcome of a release gets a score: the logarithm of its likelihood ratio, rounded to whole steps. Rounding is
+    allowed, since every choice of scores gives a valid lower bound. The event is evidence of label 0, or of label 1 if
+    `swapped`.
 
     Args:
-        pairs: for each release, the probabilities of its outcomes under both labels. times: how often each release
-        is made, with fresh noise.
+        pairs: for each release, the probabilities of its outcomes under both labels. times: how often each release is
+        made, with fresh noise.
     """
     ways = [(pair.label_one, pair.label_zero) if swapped else (pair.label_zero, pair.label_one) for pair in pairs]
     losses = [_losses(p, q) for p, q in ways]

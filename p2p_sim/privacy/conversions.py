@@ -16,7 +16,7 @@ from p2p_sim.privacy.dominating_law import LossLaw, PrivacyLossDistribution, bet
 
 @lru_cache(maxsize=64)
 def loss_law(model: Accountant) -> LossLaw:
-    """A law of the privacy loss that dominates every pair of neighbouring data sets, from upper bounds of δ(ε)."""
+    """A law of the privacy loss that dominates every pair of neighbouring data sets, made from upper bounds of δ(ε)."""
     pure = model.pure_epsilon
     top = model.epsilon(model.least_delta).epsilon_upper
     if top >= pure * (1.0 - 1e-6):
@@ -48,7 +48,7 @@ def pld(model: Accountant, interval: float | None = None) -> PrivacyLossDistribu
 def tradeoff(model: Accountant, type_one: Sequence[float] | Floats) -> Floats:
     """Certified lower bounds of the type II error of any test that tells two neighbouring data sets apart.
 
-    type_one: the tests' type I errors, each in [0, 1]; the result has one bound for each.
+    type_one: the tests' type I errors, each in [0, 1]; the result has one bound for each error.
     """
     return loss_law(model).tradeoff(type_one)
 
@@ -71,7 +71,12 @@ def gdp(model: Accountant, beside: float = 0.0) -> float:
 
 
 def _certified_deltas(model: Accountant, epsilons: list[float], pure: float) -> dict[float, float]:
-    """The upper bound of δ(ε) by ε, for the given ε; it is 0 from the accountant's pure ε (`pure`) on."""
+    """The upper bound of δ(ε) at each of the given ε, as a dict from ε to δ.
+
+    Args:
+        pure: an ε from which on δ is 0 (pure differential privacy); infinite if none is known. The result is 0 from
+        there on.
+    """
     return {
         epsilon: 0.0 if epsilon >= pure else bracket.upper
         for epsilon, bracket in zip(epsilons, model.profile(epsilons), strict=True)

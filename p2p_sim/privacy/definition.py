@@ -1,14 +1,15 @@
 """δ(ε) of the label exchange straight from its definition, as a sum over views, for tiny clusters.
 
 This is the exchange of Algorithm 2, in which nothing is lost and nobody falls back on her own label. The learner of one
-cluster sees which label each user submitted, or that she submitted none: this is the learner's view. For labels y of
-the n users let P_y be the law of the view. The exchange is (ε, δ)-private for labels if P_y(S) <= e^ε P_y'(S) + δ for
-all y and y' that differ in one user's label, and all sets S of views. So the smallest δ at an ε is
+cluster sees for each user which label the user submitted, or that she submitted none: this is the learner's view. For
+labels y of the n users let P_y be the law of the view. The exchange is (ε, δ)-private for labels if P_y(S) <= e^ε
+P_y'(S) + δ for all y and y' that differ in one user's label, and all sets S of views. So the smallest δ at an ε is
 
     δ(ε) = max over y, y' of  Σ_views max(0, P_y(view) - e^ε P_y'(view)).
 
 Let J = (J_1, ..., J_K) be the numbers of noisy labels of each class. Given J, each submission is a draw from J/n,
-whoever made it. So only the numbers R of submitted labels of each class tell y from y'. With t = Σ_k R_k submissions
+whoever made it. So only the numbers R = (R_1, ..., R_K) of submitted labels of each class tell y from y'. With t = Σ_k
+R_k submissions
 
     P_y(R) = Bin(t; n, θ) Σ_J Pr[J | y] Multinomial(R; t, J/n).
 
@@ -27,16 +28,19 @@ Counts = tuple[int, ...]
 
 
 def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
-    """Bounds of the learner's δ(ε) in a cluster of n users, which differ by rounding alone.
+    """Bounds of the learner's δ(ε) in a cluster of n users, straight from the definition; the two differ by rounding
+    alone.
 
     Args:
         n: users, few. num_classes: K. flip_prob: α. sampling_rate: θ. epsilon: ε, at least 0.
 
-    Rounding, with u = 2⁻⁵³ (`UNIT`). Every term is a product of non-negative numbers: n probabilities of flips, each of
-    which adds (K + 4)u with its sum of K terms; at most n shares, whose powers add 2u each; and whole numbers. The sum
-    over N noisy counts adds (N+1)u, and e^ε adds 2u (an ulp, measured). All this is `slack`, with (K + 13)u in reserve.
-    The probability of t adds 4nu; sums over views and t add their number times u. Underflow adds at most the smallest
-    positive number for each operation, times 1 + e^ε. t = 0 is left out, as nothing is seen then.
+    Rounding, with u = 2⁻⁵³. All relative errors of P and Q in a term max(0, P - e^ε Q) are covered by the number
+    `slack` in the code. Every summand of P and Q is a product of non-negative numbers. These are n probabilities of
+    flips, each of which adds (K + 4)u with its sum of K terms; at most n shares, whose powers add 2u each; and whole
+    numbers. The sum over N noisy counts adds (N+1)u, and e^ε adds 2u (an ulp, measured). `slack` has (K + 13)u in
+    reserve. The probability of the number t of submissions adds 4nu; sums over views and t add their number of terms
+    times u. Underflow adds at most the smallest positive number for each operation, times 1 + e^ε. t = 0 is left out,
+    as nothing is seen then.
     """
     grow, best = math.exp(epsilon), [0.0, 0.0]
     # Bin(t; n, θ), and Multinomial(R; t, J/n) for each t: (noisy counts J, submitted counts R)
@@ -72,11 +76,11 @@ def compositions(total: int, parts: int) -> tuple[Counts, ...]:
 
 @lru_cache(maxsize=256)
 def _releases(n: int, num_classes: int, t: int) -> Floats:
-    """The probability of each composition of t submitted labels by class, given each composition of n noisy labels by
-    class.
+    """The probability of each vector of class counts of t submitted labels, given each vector of class counts of n
+    noisy labels.
 
-    A composition J = (J_1, ..., J_K) says how many labels are in each of K classes. The table has a row for each J of
-    the n noisy labels and a column for each R of the t submitted labels; the entry is Multinomial(R; t, J/n), as each
+    Class counts J = (J_1, ..., J_K) say how many labels are in each of K classes. The table has a row for each J of the
+    n noisy labels, and a column for each R of the t submitted labels; the entry is Multinomial(R; t, J/n), as each
     submission is a random user's noisy label. Rows and columns are in the order of `compositions`.
     """
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
@@ -87,7 +91,8 @@ def _releases(n: int, num_classes: int, t: int) -> Floats:
 
 @lru_cache(maxsize=4096)
 def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats:
-    """The law of the numbers J of noisy labels by class, given those of true labels, `labels`; J as in `compositions`.
+    """The law of the class counts J of noisy labels, given the class counts `labels` of true labels; J in the order of
+    `compositions`.
 
     It is computed user by user, with an axis for each class but the last.
     """

@@ -1,7 +1,7 @@
 """A cache on disk for results of accountants, such as brackets of ε at δ.
 
 A result depends only on its arguments and on the code that computes it. So it is kept under the name of its function,
-its arguments and `version()`, which changes with that code and with the libraries that it uses.
+its arguments and `version()`. The version changes with the code, and with the libraries that the code uses.
 
 The environment variable `P2P_SIM_CACHE` names the cache's folder; "off" turns the cache off. The default is p2p-sim's
 folder among the user's caches. A damaged file never stops a computation: a result that cannot be read and checked is
@@ -27,7 +27,7 @@ from p2p_sim.privacy.bound import Bracket
 VARIABLE, OFF = "P2P_SIM_CACHE", "off"
 NAME = "accountant.sqlite3"
 LARGEST = 256 * 2**20
-"""Bytes above which the file is deleted and begun anew."""
+"""If the file has more bytes than this, it is deleted and begun anew."""
 IN_MEMORY = 65_536
 LIBRARIES = ("numpy", "scipy", "dp-accounting")
 """The libraries that accountants compute with."""
@@ -76,7 +76,8 @@ def folder(named: str | None) -> Path | None:
 
 
 def sources() -> dict[str, Path]:
-    """By relative name, the files on which a kept result may depend: the code of the accountants and of `base`.
+    """The files whose code decides kept results, by path relative to the package: those of the accountants
+    (p2p_sim/privacy), of the helpers that they import (p2p_sim/base) and of the package itself.
 
     The `__init__.pyi` files, in which packages look up their names, are among them.
     """
@@ -88,9 +89,11 @@ def sources() -> dict[str, Path]:
 
 @cache
 def version() -> str | None:
-    """A digest of all that a result depends on besides its arguments: the code of `sources`, Python, and `LIBRARIES`.
+    """A digest of all that a kept result depends on besides its arguments: the code of this package's accountants and
+    their helpers, the version of Python, and those of numpy, scipy and dp-accounting.
 
-    None if a file was edited after this module was imported: the code that runs may then differ from the file.
+    None if a file of the code was edited after this module was imported: the code that runs may then differ from the
+    file.
     """
     digest = hashlib.sha256(f"Python {platform.python_version()}".encode())
     for name in LIBRARIES:
@@ -125,7 +128,7 @@ def _from_text(text: str) -> Any:
     """The bracket or truth value from which `as_text` made a text.
 
     Raises:
-        ValueError: the text is of neither a bracket nor a truth value.
+        ValueError: the text stands neither for a bracket nor for a truth value.
     """
     if text in ("True", "False"):
         return text == "True"

@@ -1,18 +1,18 @@
 """A finite law of the privacy loss that dominates a mechanism, made from certified values of its δ(ε).
 
-**Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data
-sets, in both directions. In x = e^ε it is convex and does not increase, as it is a supremum of such functions. Let U be
-certified upper bounds of it on a grid of ε from 0 to `top`. Let F be the largest convex function below these points:
-it is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
+**Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data sets, in
+both directions. In x = e^ε it is convex and does not increase, as it is a supremum of such functions. Let U be
+certified upper bounds of the exact δ on a grid of ε from 0 to `top`. Let F be the largest convex function below the
+points of U; F is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
 
     δ(-ε) = 1 - e^-ε (1 - δ(ε)),
 
-a map that keeps convex functions convex. By this equation F is continued to ε < 0. F falls from 1, is convex in
-x and at least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and
+a map that keeps convex functions convex. This equation continues F to ε < 0. So continued, F falls from 1, is convex in
+x, and is at least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and
 Wang 2022, Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss has finitely many
-values: a mass at every vertex of F, at ε and -ε with ratio e^ε, and the mass δ(top) at infinity. For composition the
-loss must be a multiple of an interval. The mass of any other vertex is split between the two nearest multiples, so that
-both laws keep their mass: this replaces F by a chord ("connect the dots").
+values. There is a mass at every vertex of F, at ε and at -ε, in the ratio e^ε, and the mass δ(top) at infinity. For
+composition the loss must be a multiple of an interval. If a vertex is at no multiple, its mass is split between the two
+nearest multiples, so that both laws keep their mass. This replaces F by a chord ("connect the dots").
 """
 
 import itertools
@@ -35,11 +35,11 @@ NODES = 96
 TAIL = 1e-18
 """Default of `Accountant.least_delta`: privacy losses above the ε at this δ count as infinite."""
 _BINS = 1000
-"""Bins up to the largest finite loss, unless the caller chooses their width."""
+"""Number of bins up to the largest finite loss, unless the caller chooses the bins' width."""
 _STEEP = 30.0
-"""Largest factor by which δ may fall from one ε to the next; where it falls by more, further ε are put between them."""
+"""Where δ falls by more than this factor from one ε of the grid to the next, further ε are put between the two."""
 _PARTS = 9
-"""Points at which a μ is tested from each vertex of F to the next, both included."""
+"""Number of points at which a μ is tested between two neighbouring vertices of F, these two included."""
 _SMALLEST_MU, _LARGEST_MU = 1e-6, 1e3
 """The range in which μ is searched."""
 
@@ -65,7 +65,8 @@ class LossLaw:
 
     losses: (v,) values of the loss that are at least 0, ascending. masses: (v,) their probabilities. The loss -l has
         e^-l times the probability of the loss l > 0.
-    infinite: probability of an infinite loss. pure: an ε at which δ is 0, else infinity; the true loss is at most this.
+    infinite: probability of an infinite loss. pure: an ε at which δ is 0, so that no true loss exceeds it; infinity if
+        none is known.
     """
 
     losses: Floats
@@ -120,10 +121,11 @@ class LossLaw:
         return self.infinite + float(self.masses[above] @ -np.expm1(epsilon - self.losses[above]))
 
     def pld(self, interval: float | None = None) -> PrivacyLossDistribution:
-        """The law in dp-accounting's form, rounded pessimistically, to compose with laws of the same interval.
+        """The law in dp-accounting's form: a privacy loss distribution whose losses are multiples of `interval`,
+        rounded such that privacy is never overstated. Laws can be composed only if their intervals are equal.
 
         Args:
-            interval: width of the bins of the loss, above 0; default: a thousandth of the largest finite loss.
+            interval: width of the bins of the loss, above 0; None: a thousandth of the largest finite loss.
         """
         library = library_of_plds()
         step = interval or max(self.top, 1e-9) / _BINS
@@ -141,8 +143,8 @@ class LossLaw:
     def tradeoff(self, type_one: Sequence[float] | Floats) -> Floats:
         """Certified lower bound on the type II error of any test of one data set against a neighbouring one.
 
-        Every (ε, δ) gives the lower bound max(0, 1-δ-e^ε a, e^-ε(1-δ-a)) at the type I error a; the largest one comes
-        from ε = 0 or from one of `losses`.
+        Every (ε, δ) gives the lower bound max(0, 1-δ-e^ε a, e^-ε(1-δ-a)) at the type I error a; the largest of these
+        bounds comes from ε = 0 or from one of `losses`.
 
         Args:
             type_one: type I errors a in [0, 1]; a perfectly private mechanism has the type II error 1 - a.
@@ -177,14 +179,16 @@ class LossLaw:
         """Certified μ: at every ε the δ(ε) that this law bounds is at most the δ(ε) of a μ-GDP (Gaussian) mechanism
         plus `beside`.
 
-        Let F be the δ(ε) of this law, as a function of e^ε: a line between neighbouring losses. The δ(ε) of a Gaussian
-        mechanism is convex in e^ε and lies above its tangents. If the Gaussian tangent half-way between two points lies
-        above both, it lies above F between them. This is tested for F - `beside` at all neighbouring points from 0 up
-        to where F is at most `beside`; for ε < 0 it follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
+        How a μ is tested: let F be the δ(ε) of this law as a function of x = e^ε; F is linear between neighbouring
+        losses. The δ(ε) of the Gaussian mechanism is convex in x, so it lies above each of its tangents. Between two
+        neighbouring points take its tangent at the middle ε. If this tangent is above F - `beside` at both points, then
+        so it is between them, since both are linear there; hence the Gaussian δ(ε) is above F - `beside`, too. The test
+        covers all neighbouring points from ε = 0 up to where F is at most `beside`; for ε < 0 the claim follows by
+        symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
-            beside: a probability, at least 0, that the Gaussian curve need not cover. At 0 the rarest losses alone
-            decide on μ, which is then large.
+            beside: a probability, at least 0, by which the law may exceed the Gaussian curve. It allows for rare large
+            losses: at 0 these alone decide on μ, which is then large.
 
         Returns:
             μ; infinite if none up to 1000 is enough, or if an infinite loss is more likely than `beside`.
@@ -211,10 +215,10 @@ class LossLaw:
 
     @property
     def _both(self) -> "LossLaw":
-        """This law with all its finite losses listed, the negative ones too, ascending.
+        """This law with all its finite losses listed, also the negative ones, ascending.
 
         A law lists only losses of at least 0, as the loss -l has e^-l times the probability of the loss l > 0. Means
-        and other sums over the law need all of them.
+        and other sums over the law need all losses.
         """
         negative = self.losses > 0.0
         mirrored = self.masses[negative] * np.exp(-self.losses[negative])
@@ -223,8 +227,8 @@ class LossLaw:
 
     @property
     def _closed(self) -> "LossLaw":
-        """This law with its infinite loss replaced by the finite loss `pure`, if an ε with δ(ε) = 0, the field `pure`,
-        is known and lies above all finite losses.
+        """This law with its infinite loss replaced by the finite loss `pure`, an ε with δ(ε) = 0, if this ε is known
+        and lies above all finite losses.
 
         No privacy loss exceeds such an ε. Else the law itself is returned.
         """
@@ -240,20 +244,23 @@ def nodes(top: float) -> list[float]:
 
 
 def between(deltas: Mapping[float, float]) -> list[float]:
-    """Further values of ε for the grid, three between neighbours where δ falls steeply; deltas: δ at each grid ε."""
+    """Further values of ε for the grid at which δ is computed: where δ falls by more than a factor of 30 from one ε to
+    the next, three values evenly spaced between the two. deltas: δ at each ε of the grid.
+    """
     steep = [(a, b) for a, b in itertools.pairwise(sorted(deltas)) if deltas[a] > _STEEP * deltas[b]]
     return [a + (b - a) * part / 4.0 for a, b in steep for part in (1, 2, 3)]
 
 
 def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> float:
-    """The probability that the privacy loss is the ε of the middle one of three points of a curve δ(ε).
+    """The probability that the privacy loss equals the ε of the middle one of three points of a curve δ(ε), which is
+    linear in x = e^ε between points.
 
-    The curve is linear in x = e^ε between points. The probability is e^ε times the change of its slope in x at the
-    point; after the last point the slope is 0.
+    This probability is e^ε times the change of the curve's slope in x at the middle point. Beyond the last point of the
+    curve the slope is taken as 0.
 
     Args:
-        at, upper: (k,) ε, ascending, and δ of all points. points: indices of the points before, at and after the
-        loss; the third is None at the last point.
+        at, upper: (k,) ε, ascending, and δ of all points of the curve. points: indices of three neighbouring points,
+        the middle one being that of the loss; the third is None if the middle one is the last point.
     """
     before, here, after = points
     falls = (upper[before] - upper[here]) / -math.expm1(at[before] - at[here])
@@ -262,17 +269,21 @@ def _mass(at: Floats, upper: Floats, points: tuple[int, int, int | None]) -> flo
 
 
 def _gaussian_covers(mu: float, ends: Floats, deltas: Floats) -> bool:
-    """Whether, for all neighbouring points, a tangent of a μ-GDP mechanism's δ(ε) in e^ε lies above both.
+    """Whether a μ-GDP (Gaussian) mechanism's δ(ε) is certified to lie above given points and above the lines between
+    them, all as functions of x = e^ε.
 
-    The tangent half-way has slope -Φ(-ε/μ-μ/2) in e^ε. Its height is a difference of two terms, less an allowance for
-    rounding: 1e-9 of the height and 1e-14 of the second term.
+    For each two neighbouring points, the tangent of the Gaussian δ(ε) at the middle ε must be above both points. Since
+    δ(ε) is convex in x, it lies above its tangents, and so above the line between the points. The tangent has slope
+    -Φ(-ε/μ-μ/2) in x. Its height is a difference of two terms, less an allowance for rounding: 1e-9 of the height and
+    1e-14 of the second term.
 
-    ends, deltas: (k,), ε and δ of the points.
+    Args:
+        mu: μ. ends, deltas: (k,), ε and δ of the points, by ascending ε.
     """
     from scipy.special import log_ndtr, ndtr
 
     middle = 0.5 * (ends[:-1] + ends[1:])
-    # the height at the middle, plus the slope times the change of e^ε to either end
+    # the height at the middle, plus the slope times the change of e^ε from there to each end
     falling = np.exp(middle + log_ndtr(-middle / mu - mu / 2.0))
     height = ndtr(-middle / mu + mu / 2.0) - falling
     lost = 1e-9 * height + 1e-14 * falling

@@ -37,7 +37,7 @@ class Question:
 
     cluster_size: n; may be None for the eavesdropper. flip_prob: α. sampling_rate: θ.
     observer: one of `OBSERVERS`. members: number of members of a coalition, else None.
-    rounds: number of exchanges, which repeat the noisy labels unless `fresh`. num_classes: K.
+    rounds: number of exchanges, which use the same noisy labels again unless `fresh`. num_classes: K.
     degree: number of neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
     peers: k, how many peers each user asks.
     """
@@ -58,8 +58,8 @@ class Question:
 class Answer:
     """The answer to a question: bounds of ε at a given δ, or of δ at a given ε, with figures to compare.
 
-    bound: the statement of ε at δ. local: ε₀ of the noisy label alone. lemma9: the paper's ε.
-    gained: computes `advantage`. delta_lower, delta_upper: bounds of δ if ε is given.
+    bound: the statement of ε at δ. local: ε₀ of the noisy label alone. lemma9: the ε of the clustering paper's Lemma 9.
+    gained: a function that computes `advantage`. delta_lower, delta_upper: bounds of δ if ε is given.
     """
 
     bound: PrivacyBound
@@ -71,7 +71,8 @@ class Answer:
 
     @cached_property
     def advantage(self) -> float:
-        """Upper bound of the observer's advantage in guessing a label, if all labels are equally likely.
+        """Upper bound of the observer's advantage in guessing a label, if all K labels are equally likely: of the
+        probability that her best guess is right, minus 1/K.
 
         It is computed when it is first used, as this may take longer than the bounds of ε or δ.
         """
@@ -95,7 +96,7 @@ def answering() -> Iterator[None]:
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
-    """Raise `InputError` if none or both of δ and ε are given, or if a needed cluster size is missing."""
+    """Raise `InputError` unless exactly one of δ and ε is given, or if a needed cluster size is missing."""
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
     if q.observer != "eavesdropper":
@@ -157,15 +158,16 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
-    """The answer at δ for several rounds of the exchange with new noise in each: the bound of ε by composition of the
-    rounds.
+    """The answer at δ for several exchanges with new noise on the labels in each: the bound of ε is composed from those
+    of the exchanges.
 
     Args:
-        q: the question, whose `rounds` is their number. local: ε₀ of one noisy label, to compare. lemma9: the ε
-        that the clustering paper's Lemma 9 states, or why it does not apply, to compare.
+        q: the question; its `rounds` is the number of exchanges. delta: δ, needed. local: ε₀ of one noisy label, for
+        comparison. lemma9: for comparison, the ε that the clustering paper's Lemma 9 states for these options, or why
+        the lemma does not apply.
 
     Raises:
-        InputError: δ is None, or the observer is not the learner of two classes, one peer for each user and no
+        InputError: δ is None, or the observer is not the learner of two classes, with one peer for each user and no
         overlay.
     """
     covered = q.observer == "learner" and q.num_classes == 2 and q.degree is None and q.peers == 1
@@ -184,7 +186,13 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
 
 @answering()
 def advantage(q: Question, delta: float | None, epsilon: float | None) -> float:
-    """`Answer.advantage` of a question's answer, without the answer's bounds unless the advantage needs them."""
+    """Upper bound of the observer's advantage in guessing a label, if all K labels are equally likely: of the
+    probability that her best guess is right, minus 1/K.
+
+    Args:
+        q: the question. delta, epsilon: δ or ε of the question, exactly one of which is given, the other None. They
+        affect the result only for several rounds with new noise, where the advantage follows from the bound of ε at δ.
+    """
     if q.fresh and q.rounds > 1:
         return answer(q, delta, epsilon).advantage
     check_given(q, delta, epsilon)
@@ -192,7 +200,12 @@ def advantage(q: Question, delta: float | None, epsilon: float | None) -> float:
 
 
 def _gain(accountant: Accountant, q: Question) -> float:
-    """Upper bound of the observer's advantage in guessing a label, if all labels are equally likely."""
+    """Upper bound of an observer's advantage in guessing a label, if all K labels are equally likely: of the
+    probability that her best guess is right, minus 1/K.
+
+    Args:
+        accountant: computes the privacy of what the observer sees. q: the question, for its K.
+    """
     return guessing_advantage.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
 
@@ -222,7 +235,15 @@ def observer_of(q: Question) -> Accountant:
 
 
 def _of_classes_or_peers(q: Question, users: int) -> Accountant:
-    """The accountant of an observer where there are more than two classes, or where users ask several peers."""
+    """The accountant of the question's observer where there are more than two classes, or where users ask several
+    peers.
+
+    Args:
+        q: the question, with its observer, classes, peers and rounds. users: the number of users in the cluster.
+
+    Raises:
+        InputError: no figure is known for this observer and these options.
+    """
     if q.observer == "coalition":
         if not 1 <= (q.members or 0) < users:
             raise InputError(f"--members {q.members}: must lie in 1..{users - 1}")
@@ -243,7 +264,14 @@ def _of_classes_or_peers(q: Question, users: int) -> Accountant:
 
 
 def _of_labels(q: Question, users: int) -> Observer:
-    """The accountant of an observer where there are two classes and every user asks one peer."""
+    """The accountant of the question's observer where there are two classes and every user asks one peer.
+
+    Args:
+        q: the question, with its observer and rounds. users: the number of users in the cluster.
+
+    Raises:
+        InputError: the observer is a peer, and there are several rounds.
+    """
     any_flip_prob = q.observer in ("peer", "eavesdropper")  # their accountants allow α that `LabelExchange` refuses
     exchange = LabelExchange(users, 0.5 if any_flip_prob else q.flip_prob, q.sampling_rate, q.rounds)
     if q.observer == "peer" and q.rounds > 1:
@@ -262,7 +290,17 @@ def _of_labels(q: Question, users: int) -> Observer:
 
 
 def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
-    """The accountant of the learner where each user asks one of her neighbours."""
+    """The accountant of the learner where each user asks one of her neighbours on an overlay in which all users have
+    equally many.
+
+    Args:
+        q: the question. users: the number of users in the cluster. degree: the number of neighbours of each user, at
+        least 1.
+
+    Raises:
+        InputError: the question is about another observer, more than two classes, several peers or rounds, or too many
+        neighbours.
+    """
     if q.observer != "learner" or q.num_classes > 2 or q.rounds > 1 or q.peers != 1:
         raise InputError(f"--degree {degree}: needs --observer learner, two classes, one peer and one round")
     if not 1 <= degree <= largest_degree(users):
@@ -271,13 +309,20 @@ def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 
 
 def largest_degree(users: int) -> int:
-    """The largest number of neighbours that a question may give each of n = `users` users on a regular overlay."""
+    """The largest number of neighbours that each of n = `users` users may have on a regular overlay: n-1, but no more
+    than 4,000, as the accountant stores a table of about the square of this number.
+    """
     return min(LARGEST_DEGREE, users - 1)
 
 
 @answering()
 def certified(q: Question, delta: float, epsilon: float | None) -> str:
-    """The text of a certificate of (ε, δ) for the learner; if ε is None, the ε that the accountant certifies.
+    """The text of a certificate that the exchange is (ε, δ)-private against the learner; the program at
+    `verifier_source` checks it on its own.
+
+    Args:
+        q: the question, with the exchange's options. delta: δ. epsilon: ε; None: the ε that the accountant computes at
+        δ.
 
     Raises:
         InputError: a value is outside its range, or (ε, δ) cannot be proved.

@@ -19,11 +19,11 @@ Curve = Callable[[float], Bracket]
 OVERFLOW = 700.0
 """ε above which e^ε is not computed."""
 _NOTHING = 1400.0
-"""An ε above ε₀ of every positive α, up to which e^(ε/2) does not overflow."""
+"""An ε above the ε₀ of every positive α; up to this ε, e^(ε/2) does not overflow."""
 
 
 class Crossing(NamedTuple):
-    """Two close arguments of a decreasing function, which is above a limit at `above` and not above it at `below`."""
+    """Two close arguments of a decreasing function: above a limit at `above`, and not above this limit at `below`."""
 
     above: float
     below: float
@@ -33,7 +33,7 @@ class Coefficients(NamedTuple):
     """Factors of a hockey-stick divergence of an observer's view, from P - e^ε P' = keep · A - lose · B.
 
     P and P' are the laws of the view for two true labels of the target, A and B those for the same two noisy labels.
-    relative_error: of keep.
+    relative_error: bound of the relative error of keep.
     """
 
     keep: float
@@ -84,21 +84,25 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
 
 
 def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> Coefficients:
-    """The factors `keep` and `lose` in P - e^ε P' = keep · A - lose · B for K-ary randomised response, and the relative
-    error of keep.
+    """The factors `keep` and `lose` in P - e^ε P' = keep · A - lose · B for K-ary randomised response, and a bound of
+    the relative error of keep. They turn a divergence of A and B, the laws for two noisy labels, into δ(ε) of the
+    label.
 
-    P and P' are an observer's laws for two true labels of the target, A and B those for the same two noisy labels. The
-    true label stays with probability 1-α, and becomes each other label with probability α' = α/(K-1). keep = 1-α-e^ε α'
-    = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1), where g = 1-α-α'. Let u = 2^-53 be the rounding error of
-    a double. With expm1 and exp off by an ulp each (measured), g is off by u g and the other term of keep by at most 7u
-    of itself. keep is the middle of the interval of possible values and off by at most `relative_error`, lose by less
-    than 8u. keep is 0 if no positive value is possible. Above ε = 700, where e^ε is not computed, lose is too small:
-    the result then serves upper bounds only.
+    P and P' are the laws of an observer's view for two true labels of the target; A and B are those for the same two
+    noisy labels. The noisy label is the true one with probability 1-α, and each other one with probability
+    α' = α/(K-1). Let g = 1-α-α'. Then keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1). keep
+    is 0 if it cannot be positive.
+
+    Rounding: let u = 2^-53 be the rounding error of a double. With expm1 and exp off by an ulp each (measured), g is
+    off by u g, and the other term of keep by at most 7u of itself. So keep lies in an interval; its middle is returned,
+    and `relative_error` bounds the relative distance of any point of the interval from it. lose is off by less than 8u.
+    Above ε = 700, where e^ε is not computed, lose is too small: the result then serves upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return Coefficients(0.0, math.inf, 0.0)
-    # g is rounded correctly. K α may be close to K-1, and the double nearest to (K-1)/K may exceed it. Then the true
-    # label is less likely than the others by about u, and δ = max(0, |g| - (1-α)(e^ε-1)), with 1-α close to α/(K-1)
+    # g is rounded correctly. K α may be close to K-1, and the double nearest to (K-1)/K may exceed (K-1)/K. Then the
+    # true label is less likely than each other label by about u, and δ = max(0, |g| - (1-α)(e^ε-1)), with 1-α close to
+    # α/(K-1)
     if num_classes == 2:
         gap = abs(1.0 - 2.0 * flip_prob)
     else:
@@ -117,7 +121,7 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
 
 
 def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Bracket:
-    """Bounds of δ(ε) of one noisy label seen with its owner, max(0, 1-α-e^ε α/(K-1)), which differ by rounding alone.
+    """Bounds, equal up to rounding, of δ(ε) = max(0, 1-α-e^ε α/(K-1)) of one noisy label seen with its owner.
 
     Args:
         flip_prob: α in [0, (K-1)/K]; epsilon: ε, at least 0; num_classes: K, at least 2.
@@ -224,11 +228,13 @@ def invert(
     conditions: tuple[str, ...],
     num_classes: int = 2,
 ) -> PrivacyBound:
-    """The statement of ε at δ, by bisection of a curve δ(ε) that decreases and is 0 from ε₀ on.
+    """The statement of ε at δ, by bisection of a curve δ(ε) that decreases and is 0 from ε₀ on, where ε₀ is the ε of
+    the noise on a label alone.
 
     Args:
-        curve: the function from ε to bounds of δ. delta: δ in (0, 1). flip_prob, num_classes: α and K, for ε₀.
-        observer, basis, conditions: as in `PrivacyBound`.
+        curve: the function from ε to bounds of δ. delta: δ in (0, 1). flip_prob, num_classes: α and K, from which ε₀
+        follows. observer: who sees what the bound is about, such as "learner". basis: how the curve is computed, in
+        words. conditions: the conditions under which the bound holds. These three texts are stored in the statement.
     """
     check_delta(delta)
     cached = lru_cache(maxsize=256)(curve)
@@ -238,7 +244,7 @@ def invert(
 
 
 def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1e-7, num_classes: int = 2) -> Crossing:
-    """Two close ε in [0, ε₀] by bisection: `above` is true at the smaller and false at the larger one.
+    """Two close ε in [0, ε₀] by bisection: the test `above` is true at the smaller ε and false at the larger one.
 
     Both are 0 if `above` is false at 0; both are infinite if ε₀ is infinite and `above` is true at 700.
 
@@ -292,8 +298,8 @@ def root(
 ) -> Crossing:
     """Two close arguments between which a decreasing function passes a limit, by secants of ln(curve/limit).
 
-    Steps in which a secant does not help are steps of bisection. If rounding makes the function increase somewhere, it
-    may pass the limit at several places; the result encloses one of them.
+    Where a secant does not help, a step bisects. If rounding makes the function increase somewhere, it may pass the
+    limit at several places; the result encloses one of these.
 
     Args:
         curve: the function, with values of at least 0, which may be infinite. limit: above 0.
@@ -342,7 +348,7 @@ def bisect_twice(
         return bisect(lambda point: curve(point) > limit, low, guess, precision)
     slope = -math.log(value / limit) / (0.5 * (guess - low))
     ends = root(curve, limit, low, guess, first=(low, value), slope=slope, precision=precision)
-    # bisection that calls the function only between these two arguments
+    # this bisection calls the function only between the two arguments of `ends`
     return bisect(
         lambda point: point <= ends.above or (point < ends.below and curve(point) > limit), low, guess, precision
     )

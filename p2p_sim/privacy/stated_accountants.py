@@ -29,8 +29,7 @@ class Under(Accountant):
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        """All conditions under which the bounds hold: those of the other accountant, then the added ones (`caveats`).
-        """
+        """All conditions under which the bounds hold: the other accountant's, then the added ones (`caveats`)."""
         return (*self.model.conditions, *self.caveats)
 
     def delta(self, epsilon: float) -> Bracket:

@@ -63,10 +63,10 @@ def terms(statements: Mapping[str, PrivacyBound | Stated], claimed_by: str = "")
 
 
 def merged(several: Iterable[Terms]) -> Terms:
-    """The terms of several rows (their privacy statements without the numbers, by column of ε) as one. For each column,
-    the observer and all else of the first row that has it stay, and the conditions and bases (how ε was computed) of
-    later rows are added, each once, in order. An entry that only says why a paper's bound does not apply adds nothing,
-    and nothing is added to it.
+    """The terms of several rows (their privacy statements without the numbers, by column of ε) as one. For each column
+    the entry of the first row that has it stays. The conditions and the bases (how ε was computed) of later rows are
+    added to it, each once, in order, and what it is conditional on is filled in if it is empty. An entry that only says
+    why a paper's bound does not apply adds nothing, and nothing is added to it.
     """
     together: Terms = {}
     for row in several:

@@ -180,8 +180,8 @@ class EnoughNeighbours:
 def enough_neighbours(q: Question, epsilon: float, delta: float) -> EnoughNeighbours:
     """The smallest number of neighbours per user, of those that bisection tries, at which the learner's (ε, δ) is
     certified, with statements to compare it with. Users may ask only their neighbours, on a random overlay in which all
-    have the same number. The result also has ε at this number (or, if none suffices, at the largest number tried), ε if
-    users may ask everybody, and ε₀ of the noisy label alone.
+    have the same number of neighbours. The result also has ε at this number (or, if none suffices, at the largest
+    number tried), ε if users may ask everybody, and ε₀ of the noisy label alone.
 
     Args:
         q: cluster size, α, θ and observer; its number of neighbours is ignored. epsilon, delta: the target.

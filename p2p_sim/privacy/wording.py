@@ -108,7 +108,9 @@ def calibration_lines(calibration: "Calibration") -> list[Line]:
 
 
 def peers_lines(comparison: "PeersComparison") -> list[Line]:
-    """The number of peers with the least error, then the noise and the error of each number."""
+    """The lines of a comparison: the number of peers with the smallest error, then α and the error for each number of
+    peers.
+    """
     each = (
         (f"  asking {k}", f"α = {calibration.flip_prob}, majority missed with probability {comparison.errors[k]:.2g}")
         for k, calibration in comparison.calibrations.items()
@@ -169,7 +171,7 @@ SEES = {
 }
 """The words, by observer, for somebody who guesses labels."""
 _ROUNDING = Decimal("1e-9")
-"""If a figure is beyond a decimal by at most this, it still becomes this decimal: the difference is a rounding error."""
+"""A figure beyond a decimal by at most this still becomes this decimal, as the difference is a rounding error."""
 
 
 def of_hundred(share: float, up: bool) -> str:

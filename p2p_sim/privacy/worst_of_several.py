@@ -133,8 +133,7 @@ class WorstOf(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which every accountant can be asked for ε: the largest of the accountants' own smallest δ.
-        """
+        """The smallest δ at which all accountants can be asked for ε: the largest of their own smallest δ."""
         return max(model.least_delta for model in self.models)
 
     @property

@@ -82,7 +82,7 @@ def learn(case: Replicate, people: People, mechanism: Deployment, outcome: Outco
     """Learn a model from a replicate's release, and measure its errors. If there are adversaries, the replicate is run
     and learned from again without them. The result has the errors with and without adversaries, the excess risk that
     infinitely many exchanged labels would leave, and the error rates of groups. A released density is only measured. If
-    no label reached the learner, all figures are None.
+    the users follow a protocol of a plug-in and no label reached the learner, all figures are None.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed for these users.
@@ -248,7 +248,8 @@ class CheckedPredictor:
 
 def checked_predictor(predictor: Any, offer: Offer, learned: tuple[object, str], num_classes: int) -> Predictor:
     """The predictor that a method of a plug-in gave, wrapped so that its probabilities are checked at every call. A
-    linear predictor of numbers is checked at once instead; of a predictor by cluster, each part is checked or wrapped.
+    linear predictor of numbers is checked at once instead. If there is a predictor for each cluster, each of them is
+    checked or wrapped.
 
     Args:
         predictor: what the plug-in's method gave. offer: the plug-in's entry, with the package that error messages

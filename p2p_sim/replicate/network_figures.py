@@ -12,12 +12,15 @@ from p2p_sim.network import Overlay
 from p2p_sim.replicate.observed_network import Counts, ObservedNetwork
 
 MOST_DRAWN = 400
-"""Largest number of users that are drawn; of a larger cluster, those nearest to the user with the largest ε."""
+"""Largest number of users that are drawn. Of a larger cluster, the users nearest to the one with the largest ε are
+drawn."""
 
 
 @dataclass(frozen=True, eq=False)
 class OverlayPart:
-    """A part of an overlay for a figure: users (p,) of one cluster, and edges (e, 2) as positions among them."""
+    """A part of an overlay (who may ask whom) for a figure: users (p,) of one cluster, and edges (e, 2), each as the
+    positions of its two ends in `users`.
+    """
 
     cluster: int
     users: Counts
@@ -45,7 +48,12 @@ def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAW
 
 
 def _nearest(overlay: Overlay, start: int, most: int) -> Counts:
-    """The `most` users who are the fewest steps away from a user, ascending; fewer if no more can be reached."""
+    """The numbers of the `most` users who are the fewest edges away from one user, herself included, in ascending
+    order. There are fewer if no more can be reached from her.
+
+    Args:
+        overlay: edges between users who may ask each other. start: number of the user. most: how many users at most.
+    """
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import breadth_first_order
 
@@ -91,7 +99,7 @@ def draw(network: ObservedNetwork, directory: Path) -> list[Path]:
         share_text = (
             f"all {size:,} users" if size == who.size else f"{who.size:,} of its {size:,} users, nearest to the worst"
         )
-        # edges along which a reply came in time; n (users) numbers a pair (i, j), i < j, as i n + j
+        # edges along which a reply came in time; a pair (i, j), i < j, of n users has the number i n + j
         replies = m.select((m.kind == REPLY) & ~m.late)
         number = (network.num_users, 1)
         ends = np.sort(np.stack([replies.sender, replies.receiver], axis=1).astype(np.int64), axis=1) @ number

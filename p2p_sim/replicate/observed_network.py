@@ -37,8 +37,8 @@ class Labels:
     """True and noisy labels of all users, for pictures of a run; no observer sees them.
 
     true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 if messages carry no class. num_classes: K.
-    flip_prob: α; None: labels are not flipped. exact: whether the learner's view has an exactly known law: two classes,
-    α > 0, every user follows the protocol, and nothing fails.
+    flip_prob: α; None: labels are not flipped. exact: whether the law of the learner's view is known exactly. This
+    needs two classes, α > 0, users who all follow the protocol, and a network without faults.
     """
 
     true: NDArray[np.int64]
@@ -75,13 +75,15 @@ class ObservedNetwork:
     """One replicate's network; arrays have one entry for each user, (n,), unless stated otherwise.
 
     name, replicate, sampling_rate (θ; None: users follow another protocol), deadline_s, delta: the scenario's.
-    protocol: which protocol users follow, in words; None: the label exchange of one peer. counts: as in the result row.
-    cluster_offsets: (C+1,). messages: every delivered message. overlay: None if every user may ask every user.
-    answered_s: when a user first got a noisy label in time, seconds, or infinity.
-    submitted_s: when the learner accepted the user's submission, seconds, or infinity.
+    protocol: which protocol users follow, in words; None: the label exchange, with one peer asked. counts: the columns
+    of the result row about the network.
+    cluster_offsets: (C+1,) first user of each of C clusters, then n. messages: every delivered message. overlay: None
+    if every user may ask every user.
+    answered_s: seconds at which a user first got a noisy label that was not late, or infinity.
+    submitted_s: seconds at which the learner accepted the user's submission, or infinity.
     handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
-    member: whether she tells the learner what she sees. own: whether her own noisy label reached the learner, in time
-    or late, because she got no reply. held: whether a member received her noisy label, and she is no member.
+    member: whether she tells the learner what she sees. own: whether she got no reply, and therefore her own noisy
+    label reached the learner, in time or late. held: whether a member received her noisy label, and she is no member.
     source: the user whose noisy label she submitted; -1 if she submitted none, or `protocol` is not None.
     reached: whether her submission came to the learner; late submissions are dropped, but the learner has seen them.
     epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀.
@@ -173,7 +175,13 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
 
 
 def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNetwork:
-    """The observed network of an exchange that has run with its transcript."""
+    """The observed network of a replicate whose exchange has run. An error is raised unless the run recorded every
+    message.
+
+    Args:
+        scenario: the scenario. replicate: the replicate's index, from 0. completed: its users, its mechanism, and the
+        outcome of the run with the transcript of all messages.
+    """
     mechanism: ProtocolMechanism | LabelExchangeMechanism
     protocol: str | None = scenario.mechanism.described or scenario.mechanism.kind
     if isinstance(completed.mechanism, ProtocolMechanism):
@@ -202,7 +210,7 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
     if protocol is not None:
-        # the same for all users of a cluster: what is declared or proved of the protocol, or ε₀
+        # ε is the same for all users of a cluster: the one that is declared or proved for the protocol, or ε₀
         sizes, situation = completed.population.cluster_sizes, scenario.situation(completed.population.num_classes)
         bounds = mechanism.account(outcome, sizes, situation, scenario.privacy.delta).learner
         epsilon, statement = np.repeat([bound.epsilon_upper for bound in bounds], sizes), worst_bound(bounds)
@@ -243,7 +251,12 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
 
 
 def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
-    """Number of messages, or sum of their `weights`, that each user sent or received (n,)."""
+    """For each of the users (n,), the number of delivered messages that she sent plus the number that she received.
+
+    Args:
+        m: the delivered messages. users: n. weights: a number for each message, such as its bytes; if given, each
+        message counts as its weight.
+    """
     inner = m.receiver != LEARNER
     sent = np.bincount(m.sender, weights, users)
     received = np.bincount(m.receiver[inner], None if weights is None else weights[inner], users)
@@ -251,14 +264,14 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
 
 
 def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
-    """Number and bytes of messages that each observer saw: the learner (what she received), the eavesdropper, and, if
-    there are members, the coalition (all that its members sent or received, and what the learner received). The
-    eavesdropper listens where messages are sent, so that her figures include messages that never arrive.
+    """Number and bytes of the messages that each observer saw. The learner saw what it received. The coalition, if it
+    has members, saw all that its members sent or received, and what the learner received. The eavesdropper listens
+    where messages are sent, so that its figures include messages that never arrive.
 
     Args:
-        m: the delivered messages. size: an array with the bytes of each of these messages, headers included.
-        member: (n,) whether each of n users belongs to the coalition. counts: the columns of the result row about
-        the network, of which `messages_sent` and `bytes_sent` are read.
+        m: the delivered messages. size: an array with the bytes of each of these messages, headers included. member:
+        (n,) whether each of n users belongs to the coalition. counts: the columns of the result row about the network,
+        of which `messages_sent` and `bytes_sent` are read.
     """
     learner = m.receiver == LEARNER
     rows_of = {"learner": learner}
@@ -271,7 +284,11 @@ def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[st
 
 
 def record(network: ObservedNetwork) -> dict[str, Any]:
-    """The numbers of the table that `p2p-sim network` prints; times in seconds; None where there is no number."""
+    """The numbers of the table that `p2p-sim network` prints, by name: users and clusters, counts of messages and
+    requests, arrival times in seconds, messages and bytes that users handled (median, 99% quantile, largest), traffic
+    of each observer, members of the coalition and labels that it holds, the statement of the largest ε, the median ε
+    and ε₀. None where there is no number.
+    """
     arrived = np.isfinite(network.submitted_s)
     # quantiles are not interpolated, so that each is the load of some user
     busiest, others = int(np.argmax(network.handled)), int(np.count_nonzero(~network.member))

@@ -31,7 +31,8 @@ one cluster: vectorised 26, with 2,000,000 and 4,000,000 users; events 120, or 1
 processes 3,900 to 4,100, with 20,000 and 60,000 users."""
 REQUEST_BYTES = {"vectorised": 0, "events": 45, "processes": 3_000}
 """Bytes for each request of a user after her first, by engine. Measured where users ask 3, 5 and 9 peers: events 43 to
-62, with 400,000 and 1,000,000 users; processes 3,000 to 3,500, with 10,000 and 30,000. Vectorised: one at a time."""
+62, with 400,000 and 1,000,000 users; processes 3,000 to 3,500, with 10,000 and 30,000. Vectorised: requests are drawn
+one at a time."""
 BYTES_A_POINT = 110
 """Bytes for each point of the law where users are drawn shard by shard, before anything is learned; measured: 112 with
 1,000,000 points."""
@@ -76,7 +77,10 @@ class Replicate:
 
     @property
     def people_key(self) -> tuple[Hashable, ...]:
-        """Everything on which the users of the replicate depend, as the key of a cache."""
+        """Everything on which the users of the replicate depend, as the key under which the users are kept in memory:
+        the population's and the clusters' settings, the groups, the population's files with time and size, the seed and
+        the replicate's index.
+        """
         scenario = self.scenario
         states = ((path, path.stat()) for path in scenario.population.files(self.places))
         files = tuple((path, state.st_mtime_ns, state.st_size) for path, state in states)
@@ -86,7 +90,9 @@ class Replicate:
 
     @cached(LRUCache(KEPT, lambda people: people.features.nbytes), key=lambda case: case.people_key, lock=Lock())
     def people(self) -> Population:
-        """The users of the replicate; the last ones are kept, since replicates of other mechanisms have the same."""
+        """The users of the replicate. Those of the last replicates are kept, since replicates that differ only in the
+        mechanism have the same users.
+        """
         scenario = self.scenario
         return build_population(scenario.population, scenario.clusters, self.places, self.streams, scenario.groups)
 
@@ -190,7 +196,7 @@ def replicates_that_fit(scenario: Scenario) -> int:
 
 
 def free_memory(meminfo: Path = Path("/proc/meminfo"), group: Path = Path("/sys/fs/cgroup")) -> int | None:
-    """Bytes of free memory: the machine's or, if less, that under its container's limit; None if neither is known.
+    """Bytes of free memory: those of the machine or, if fewer, those left to its container; None if neither is known.
 
     Args:
         meminfo: the system's file on memory. group: the container's directory of limits.

@@ -33,7 +33,7 @@ Floats = NDArray[np.float64]
 
 
 class StatedRow(NamedTuple):
-    """A replicate's row, and the terms of the privacy statements behind its columns of ε: all but the numbers."""
+    """A replicate's row, and its terms: the privacy statements behind the row's columns of ε, without their numbers."""
 
     row: Row
     terms: Terms
@@ -56,8 +56,8 @@ GUESSES = (
 LARGEST_PUBLIC = 2_000
 """Largest number of held-out rows from which the public model learns."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
-"""Factor by which a mean is raised, more than its rounding error, so that it stays an upper bound; and the number of
-users whose priors are in memory at a time."""
+"""First, a factor by which a mean is raised to stay an upper bound; it exceeds the mean's rounding error. Second, the
+number of users whose priors are in memory at a time."""
 
 
 def row_of(
@@ -116,7 +116,14 @@ def row_of(
 
 
 def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Row:
-    """The columns of a row about the scenario, the mechanism's parameters, and the numbers of users and clusters."""
+    """The columns of a row about the setting: kinds of population, mechanism and learner; whom users must trust;
+    whether a parameter was computed from true labels (`oracle`); the mechanism's parameters, None for those that it
+    lacks; the numbers of users and clusters, and the smallest and largest cluster; and the heterogeneity φ, with how it
+    was computed. φ is the mean L1 distance of a user's label distribution from her cluster's.
+
+    Args:
+        scenario: what was run. population: the users. mechanism: the mechanism, with parameters fixed for these users.
+    """
     phi, basis = population_heterogeneity(population)
     return {
         "population": scenario.population.kind,
@@ -136,9 +143,9 @@ def setting(scenario: Scenario, population: People, mechanism: Deployment) -> Ro
 
 
 def privacy(kind: str, accounted: Accounted) -> Row:
-    """The columns of a row about privacy: every ε, of the worst cluster, and facts about the realised network.
-
-    A column is None if it does not apply to the run; a column about a sample of users is left out instead.
+    """The columns of a row about privacy: observer, adjacency, δ and the bounds of ε for the learner in the worst
+    cluster; its ε in the best cluster; every other ε, of other observers or a paper's; and facts about this replicate's
+    network. A column is None if it does not apply to the run; a column about a sample of users is left out instead.
 
     Args:
         kind: of the mechanism. accounted: the privacy figures of the run.
@@ -214,10 +221,13 @@ def organisations(facts: OrganisationFacts) -> Row:
 
 
 def damage(risk: Risk, honest: Risk | None) -> Row:
-    """The columns of a row about adversaries: errors and excess risk without adversaries, and what adversaries add.
+    """The columns of a row about adversaries: error rate and excess risk of the model learned without them, and how
+    much larger both are with them. Excess risk is the expected loss minus that of the best model of its class; it is
+    None where the law of the data is unknown.
 
     Args:
-        risk: of the model learned with adversaries. honest: of the model without them; None if there are none.
+        risk: the errors of the model learned with adversaries. honest: those of the model learned without; None if
+        there are no adversaries, so that all columns are None.
     """
     if honest is None or risk.error_rate is None or honest.error_rate is None:
         return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))
@@ -234,7 +244,8 @@ class Priors(NamedTuple):
     """Probabilities of users' labels, as an observer believes them before she sees the release.
 
     probabilities: (m, K) of each label. users: (m,) how many users have each row of probabilities. accuracy: share of
-    users whose label is the likeliest of their row; None: the mean of the rows' largest probabilities.
+    users whose label is the likeliest of their row; None: the mean of the rows' largest probabilities over users is
+    used in its place.
     """
 
     probabilities: Floats
@@ -285,9 +296,9 @@ def _averaged(name: str, law: LossLaw, priors: Priors) -> dict[str, float]:
     guesses a label right with the release than from the prior alone.
 
     Args:
-        name: names the prior in the columns' names ("cluster" or "model"). law: a privacy loss law under which the
-        learner learns at least as much as in truth. priors: probabilities of users' labels, and how many users have
-        each.
+        name: names the prior in the columns' names ("cluster" or "model"). law: a law of the privacy loss that
+        dominates the learner's true one, so that advantages under it are upper bounds. priors: probabilities of users'
+        labels, and how many users have each.
     """
     before, users = priors.probabilities, priors.users
     each = np.concatenate([advantages(law, before[i : i + _BLOCK]) for i in range(0, len(before), _BLOCK)])
@@ -318,13 +329,14 @@ def cluster_counts(people: People, outcome: Outcome) -> Priors | None:
 
 
 def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
-    """The prior of an observer who knows the law of labels or, where it is unknown, has learned from held-out rows.
+    """The prior of an observer who knows the law of labels or, where it is unknown, has learned a model of held-out
+    rows.
 
     None if there is neither a law nor a held-out row.
     """
     if people.law is not None:
         points = len(people.law.points)
-        # users of a law who are held in arrays have points; of users drawn shard by shard, true labels are counted
+        # under a law, users held in arrays have points; if users are drawn shard by shard, true labels are counted
         if isinstance(people, Population):
             users = np.bincount(cast(NDArray[np.int32], people.point), minlength=points)
         else:
@@ -342,7 +354,13 @@ def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
 
 @cached(LRUCache(8), key=lambda case, people, holdout: case.people_key, lock=Lock())
 def _public_model(case: Replicate, people: Population, holdout: Examples) -> Predictor:
-    """A logistic regression that is fitted to the first held-out rows, which are no users' rows."""
+    """A logistic regression that is fitted to the first 2,000 held-out rows, which are no users' rows. It stands for
+    what an observer of a release may know beforehand: its probabilities are the prior of each user's label.
+
+    Args:
+        case: the replicate, by whose users the last few models are kept. people: the users, for the number of classes.
+        holdout: the held-out rows with their labels.
+    """
     rows = slice(0, LARGEST_PUBLIC)
     labels = one_hot(holdout.labels[rows], people.num_classes)
     return LogisticRegressionConfig().fit(holdout.features[rows], labels)

@@ -87,7 +87,7 @@ class Result:
         return None if error_rate is None else 1.0 - float(error_rate)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a field once."""
+        """Set a field that has no value yet. If it has a value, or there is no such field, an InputError is raised."""
         if name in vars(self) or name not in self.__dataclass_fields__:
             raise InputError(f"{name}: a result is frozen; dataclasses.replace(result, {name}=...) makes another")
         super().__setattr__(name, value)
@@ -194,7 +194,7 @@ def run(
     exchanged = exchange(case, record)
     people, outcome = exchanged.population, exchanged.outcome
     stated, bounds = measure(case, people, exchanged.mechanism, outcome)
-    # the columns that follow from others, which data frames have too; None where there is no value
+    # columns that are computed from others, as data frames of results have them; None where there is no value
     [whole] = derived(pd.DataFrame([stated.row])).to_dict("records")
     more = {str(key): None if pd.isna(value) else value for key, value in whole.items() if key not in stated.row}
     lean = dataclasses.replace(outcome, transcript=None, arrival_s=None, realised=None)
@@ -210,14 +210,15 @@ def release(
     data_dir: str | Path | None = None,
     at_delta: float = 1e-8,
 ) -> RunRelease:
-    """The release of a replicate in the form that `compose` takes, which adds up ε over releases about the same users:
-    its accountant, and the three numbers that decide on its noise. The replicate is run for this.
+    """A replicate's release in the form that `p2p_sim.privacy.compose` takes, the function that adds up ε over releases
+    about the same users. The form has the release's accountant, and three numbers, seed, replicate and noise salt:
+    releases for which all three are equal share their noise. The replicate is run for this.
 
     Args:
-        scenario: what to run, the path of its file, or the name of a shipped one; scenarios that differ in
-        `noise_salt` have the same users and fresh noise. replicate: its index. data_dir: where data files are;
-        default: the environment variable P2P_SIM_DATA. at_delta: δ at which ε is stated if the mechanism has no
-        accountant for every δ; the single statement (ε, δ) is then composed.
+        scenario: what to run, the path of its file, or the name of a shipped one. Scenarios that differ in `noise_salt`
+        have the same users and fresh noise. replicate: its index. data_dir: where data files are; default: the
+        environment variable P2P_SIM_DATA. at_delta: δ at which ε is stated if the mechanism has no accountant for every
+        δ; the single statement (ε, δ) is then composed.
 
     Raises:
         InputError: when an argument is of a wrong type, the scenario cannot be run, or it states no finite ε.
@@ -254,9 +255,12 @@ class RunSurroundings(NamedTuple):
 
 
 def set_up(case: Replicate, people: People) -> RunSurroundings:
-    """The mechanism with its parameters fixed for these users, and their network, opened; the users are given, while
-    `prepare` draws them too. If the mechanism asks for the heterogeneity φ of the clusters, which depends on true
-    labels, it is told it here.
+    """The mechanism with its parameters fixed for the given users, and their network, ready for an exchange. If the
+    mechanism asks for the clusters' heterogeneity φ (the mean L1 distance of a user's label distribution from her
+    cluster's), it gets φ here, though φ depends on true labels.
+
+    Args:
+        case: the replicate, which names mechanism and network. people: its users, already drawn.
     """
     scenario = case.scenario
     setup = Setup(
@@ -277,9 +281,11 @@ def set_up(case: Replicate, people: People) -> RunSurroundings:
 
 
 def exchange(case: Replicate, record: bool = False) -> Completed:
-    """Run a replicate up to the release of its users.
+    """Run a replicate up to its release, before ε is computed and anything is learned. The result has the users, the
+    mechanism with its parameters fixed, and the outcome: the release and what was recorded of the run.
 
-    record: whether the transcript of messages is kept.
+    Args:
+        case: the replicate. record: whether the transcript of messages is kept.
     """
     ready = prepare(case)
     with one_thread():
@@ -295,7 +301,13 @@ class MeasuredRun(NamedTuple):
 
 
 def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> MeasuredRun:
-    """Account for a release, learn from it, and collect the figures in a row."""
+    """Compute the privacy figures of a release, learn from it, and collect all figures in the replicate's row. The
+    result has this row, the privacy statements behind its columns of ε, and the learner's bound for each cluster.
+
+    Args:
+        case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
+        its run.
+    """
     with one_thread():
         accounted = account(case, people, mechanism, outcome)
         learned = learn(case, people, mechanism, outcome)

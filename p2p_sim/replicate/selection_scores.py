@@ -50,10 +50,13 @@ def split(case: Replicate, outcome: Outcome) -> Halves:
 
 
 def judged(case: Replicate, people: Population, mechanism: Deployment, outcome: Outcome) -> AccuracyEstimate:
-    """The accuracy of the model learned from two thirds of a release, estimated from the other third.
+    """The accuracy of a model that is learned from two thirds of a release, estimated from the other third. The
+    estimate, with an interval, serves to choose between learners. If users submit the labels of random peers, one noisy
+    label may be in both parts; the estimate then favours models that follow closely the labels of each cluster.
 
-    The estimate serves to choose between learners. If peers are drawn, one noisy label may be in both parts; the
-    estimate then favours models that follow their cluster's labels closely.
+    Args:
+        case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
+        its run.
 
     Raises:
         InputError: the release says nothing of accuracy, or its law is not known.
@@ -73,7 +76,10 @@ def _predictions(model: Predictor, people: Population) -> NDArray[np.integer]:
 
 
 def row_judged(case: Replicate) -> StatedRow:
-    """A replicate's row with the accuracy that is estimated from released labels, and its interval."""
+    """A replicate's row and terms (privacy statements without numbers), with three more columns: an accuracy estimated
+    from released labels, and the ends of its 95% interval. It is the accuracy of a model that the scenario's learner
+    makes of two thirds of the released labels; the other third judges the model. The replicate is run for this.
+    """
     exchanged = exchange(case)
     row, terms = measure(case, exchanged.population, exchanged.mechanism, exchanged.outcome).stated
     estimate = judged(case, exchanged.population, exchanged.mechanism, exchanged.outcome)

@@ -25,7 +25,9 @@ class _ByShard(Protocol):
 
 @dataclass(frozen=True)
 class Streamed:
-    """A replicate before anything is exchanged, whose users are drawn shard by shard and not held."""
+    """A replicate before anything is exchanged: its mechanism, its network, and its users, who are drawn shard by shard
+    (a shard is a group of whole clusters) and not held in memory.
+    """
 
     people: DrawnPeople
     mechanism: Deployment
@@ -33,9 +35,10 @@ class Streamed:
 
 
 def prepare_streamed(case: Replicate) -> Streamed:
-    """A replicate before anything is exchanged, whose users are not held in memory: the number of users at each point
-    (possible feature vector) of the population's law, the mechanism with its parameters fixed, and the network. Users'
-    labels are generated again, shard by shard (a shard is a group of whole clusters), when they are needed.
+    """A replicate before anything is exchanged, if its users are not to be held in memory. The result has the number of
+    users at each point (possible feature vector) of the population's known law, the mechanism with its parameters
+    fixed, and the network. Users' labels are generated again, shard by shard (a shard is a group of whole clusters),
+    when they are needed. The scenario must be one that can run in this way.
     """
     # `streams` is true only for these types
     population = cast(SyntheticConfig, case.scenario.population)
@@ -48,7 +51,8 @@ def prepare_streamed(case: Replicate) -> Streamed:
 
 
 def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
-    """Run some shards of a replicate, and sum their releases, true labels, traffic and arrival times.
+    """Run some shards of a replicate. The outcome has only sums over them: counts of released and of true labels at
+    each point of the law, and traffic and arrival times.
 
     part: first shard, and the one after the last.
     """

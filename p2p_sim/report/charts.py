@@ -42,25 +42,26 @@ Chart = dict[str, Any]
 
 
 def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str) -> Chart | None:
-    """The chart of a sweep's lines as JSON values, which a browser draws; None for no or too many finite points.
+    """The chart of a sweep's lines as JSON values, which a browser draws; None if there are no finite points, or more
+    than 2,000.
 
     x, y: labels of the axes. logs: whether x and y are logarithmic. places: names of x's values if they are text.
-    joined: whether lines join points. panels: their names; the name of a single panel is empty. groups: lines with
-    label, look (index of colour and marker) and points: panel, at (x, y, low, high) and said (words). levels:
-    comparisons with label, dash and pieces of lines. note: the caption.
+    joined: whether lines join points. panels: their names; the name of a single panel is empty. groups: the lines. Each
+    has a label, a look (an index from which colour and marker follow) and points; a point has its panel's index, its
+    coordinates "at" (x, y, and the ends of y's interval) and the words that are shown for it ("said"). levels: what the
+    lines are compared with, such as the learner without privacy. Each has a label, a dash pattern and pieces; a piece
+    is a line in one panel, and a single point stands for a horizontal line. note: the caption.
 
     Args:
-        table: one line a point, as `p2p_sim.measures.point_means.points` gives it.
-        view: the columns of the axes, lines and panels.
-        keys: the swept keys, whose values a point's words state.
-        note: what is held fixed.
+        table: one line for each point, as `p2p_sim.measures.point_means.points` gives it. view: the columns of the
+        axes, lines and panels. keys: the swept keys, whose values a point's words state. note: what is held fixed.
     """
     finite, names = drawable(table, view)
     if finite.empty or len(finite) > MOST_POINTS:
         return None
     facets = facets_of(table, finite, view)
     parts = [facet.points for facet in facets]
-    # comparisons: references, then a prediction without features, which is a level or the mean of the points at each x
+    # comparisons: the learner without privacy, then a prediction without features: one number, or the mean at each x
     levels, pieces = _references(parts, view), list[Chart]()
     for panel, part in enumerate(parts):
         if (baseline := baseline_of(part, view)) is not None:
@@ -86,14 +87,14 @@ def sweep_chart(table: pd.DataFrame, view: View, keys: Sequence[str], note: str)
 def _groups(
     parts: Sequence[pd.DataFrame], finite: pd.DataFrame, names: Sequence[str] | None, view: View, *, keys: Sequence[str]
 ) -> list[Chart]:
-    """The lines of a chart, a dict for each group of points: its label, its look (an index that fixes colour and
-    marker) and its points. A group is the same combination of values in all panels, so a line has the points of all
+    """The lines of a chart, a dict for each group of points: its label, its look (an index from which colour and marker
+    follow) and its points. A group is the same combination of values in all panels, so a line has the points of all
     panels, and each point names its panel.
 
     Args:
-        parts: the table of points of each panel. finite: the points of all panels, whose order fixes the looks.
-        names: the texts of x, if x is text; else None. view: which columns make axes, lines and panels. keys: the
-        scenario's keys whose values are written in a point's words.
+        parts: the table of points of each panel. finite: the points of all panels; the look of a group is its position
+        among the groups there. names: the texts of x, if x is text; else None. view: which columns make axes, lines and
+        panels. keys: the scenario's keys whose values are written in a point's words.
     """
     lines: dict[int, Chart] = {}
     for panel, part in enumerate(parts):
@@ -107,8 +108,8 @@ def _groups(
 def run_chart(rows: pd.DataFrame) -> Chart | None:
     """The chart of a run as JSON values with the keys of `sweep_chart`: a point for each ε that could be stated.
 
-    The chart is None if no ε is finite, or if the measure on the y axis is not. rows: one line a replicate of a single
-    point.
+    The chart is None if no ε is finite, or if the measure on the y axis is not. rows: one line for each replicate of a
+    single point.
     """
     point = points(rows).iloc[0].to_dict()
     y = quality(rows)
@@ -136,9 +137,13 @@ def run_chart(rows: pd.DataFrame) -> Chart | None:
 
 
 def _run_levels(point: Mapping[Any, Any], y: str) -> list[Chart]:
-    """The levels of a run that are known: the learner without privacy, and a prediction without features.
+    """The horizontal lines with which a run is compared, as entries of the chart's list of levels: the value of y for
+    the learner without privacy, and for a prediction that uses no features, such as the majority class. Each entry has
+    a label with the mean, a dash pattern, and one piece: the mean with the ends of its interval. A value that is not
+    known is left out.
 
-    point: means and ends of intervals by column. y: the column on the y axis.
+    Args:
+        point: the run's means and ends of intervals, by column. y: the column on the y axis.
     """
     compared = ((REFERENCES[y], "without privacy", "6 4"), (BASELINES.get(y, ""), baseline_text(y), "2 3"))
     levels = []
@@ -195,9 +200,9 @@ def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]
 
 
 def _references(parts: Sequence[pd.DataFrame], view: View) -> list[Chart]:
-    """The comparison with the learner without privacy, as one entry for the chart's list of levels, or none. Each panel
-    has a horizontal level with its interval, or, if the value varies from point to point, lines with intervals. A panel
-    is left out unless the value was measured at all its points.
+    """The comparison with the learner without privacy, as one entry for the chart's list of levels, or none. In each
+    panel it is a horizontal line with an interval if the value is the same at all points, else lines with intervals. A
+    panel in which the value was not measured at every point has no line.
 
     Args:
         parts: the table of points of each panel. view: which columns make axes and lines.
@@ -228,10 +233,10 @@ LARGEST = 1.15 * 96 / 72
 
 
 def drawn(plot: Callable[[Path], object]) -> str:
-    """The text of the SVG file that `plot` draws, in which letters are text, not shapes.
+    """The text of an SVG file that a function draws; letters in it are text, not shapes.
 
     Args:
-        plot: called with a path that ends in .svg.
+        plot: draws a figure into a file; it is called with the file's path, which ends in .svg.
 
     Raises:
         ValueError: the figure cannot be drawn.

@@ -28,7 +28,7 @@ def plain(value: Any, longest: int = LONGEST_CELL) -> str:
 
 
 def number(value: float) -> str:
-    """A number in four significant digits, a whole one below 1e9 in full; infinity is "∞", NaN "–".
+    """A number in four significant digits; a whole number below 1e9 is written in full. Infinity is "∞", NaN "–".
 
     >>> number(0.123456), number(4000.0), number(1e-5), number(float("inf")), number(float("nan"))
     ('0.1235', '4000', '1e-5', '∞', '–')
@@ -59,9 +59,8 @@ def _grouped(value: float) -> str:
 
 
 def decimals(halves: Iterable[float]) -> int | None:
-    """Number of decimals for means by their intervals' half-widths: the median half-width shows two digits; 2 to 8.
-
-    None if no half-width is finite and above 0.
+    """How many decimals, from 2 to 8, means are shown with: so many that the median half-width of their intervals has
+    two digits. None if no half-width is finite and above 0.
 
     >>> decimals([0.004, 0.0026, 0.001]), decimals([float("nan")])
     (4, None)
@@ -111,20 +110,20 @@ Failure = Mapping[str, Any]
 
 
 def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
-    """The failures, in their order, whose replicate has no row."""
+    """The failures whose replicate has no row, in their order."""
     succeeded = set(zip(rows[POINT], rows[REPLICATE], strict=True))
     return [failure for failure in failures if (str(failure.get("point")), failure.get("replicate")) not in succeeded]
 
 
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
-    """One line a point: means and intervals, the largest ε, the number of replicates, and that of failed ones.
-
-    Points without a successful replicate come last, with 0 replicates and gaps.
+    """One line for each point: means and intervals of measured columns, the largest value of each column of ε, the
+    number of replicates, and that of failed ones. Points without a successful replicate come last, with 0 replicates
+    and without figures.
 
     Args:
-        rows: one line a point and replicate.
-        keys: columns whose values define a point.
-        failures: replicates without a row, with `point`, `replicate` and the columns of `keys`.
+        rows: one line for each point and replicate. keys: columns whose values define a point. failures: replicates
+        that could not be run and have no row; each is a mapping with the point, the replicate's index and the values of
+        `keys`.
     """
     table = points(rows, keys)
     table["replicates"] = table["replicates"].astype(int)
@@ -146,13 +145,16 @@ LOOK_TEXTS = {
     "curator": "Runs of a private selection: each ε here is that of one run; the larger ε of the whole selection, "
     "choice included, is in trials.csv",
 }
-"""A sentence for rows of a search, by the column `look`: what the search looked at. Other looks cost no ε."""
+"""A sentence for rows of a search, by the value of their column `look`, which says at what the search looked. Other
+looks cost no ε."""
 
 
 def choices(rows: pd.DataFrame) -> list[str]:
     """Warnings for a report on rows of a parameter search, about choices that the stated ε does not count; empty for
     rows of no search. There is one sentence for each way in which the search looked at private data: at true labels, or
-    as a curator who makes a private selection. Searches that look at released labels or at public data need none.
+    at their noisy scores by a curator. In that second way, called a private selection, a trusted server with true
+    labels makes several runs and takes the one with the best noisy score. Searches that look at released labels or at
+    public data need no warning.
     """
     if "look" not in rows:
         return []

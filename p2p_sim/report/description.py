@@ -31,7 +31,7 @@ POPULATIONS = {
 def subtitle(table: pd.DataFrame, keys: Sequence[str]) -> str:
     """The line below the report's title: a run, or a sweep of so many points, and the number of replicates.
 
-    table: one line a point. keys: the swept keys; none for a run.
+    table: one line for each point. keys: the swept keys; none for a run.
     """
     kind = f"A sweep of {count(len(table), 'point')}" if keys else "A run"
     return f"{kind}, {count_range(table['replicates'], 'replicate')}" + (" each" if len(table) > 1 else "")
@@ -75,7 +75,8 @@ def what_was_run(
 def unfinished(table: pd.DataFrame, axes: Sequence[Mapping[str, Any]], wanted: int | None) -> str:
     """A sentence on the points and replicates that a sweep or run lacks; empty if it has all.
 
-    table: one line a point. axes: of the sweep, each with its values; none for a run. wanted: replicates of each point.
+    table: one line for each point. axes: of the sweep, each with its values; none for a run. wanted: replicates of each
+    point.
     """
     planned = math.prod(len(axis["values"]) for axis in axes)
     have = int((table["replicates"] > 0).sum())
@@ -101,9 +102,12 @@ def _users(rows: pd.DataFrame) -> str:
 
 
 def _merged_clusters(rows: pd.DataFrame, clusters: object) -> str:
-    """A sentence on clusters that were merged, where there are fewer than the scenario asks for; else empty.
+    """A sentence which says that small clusters were merged into their nearest neighbours, if there are fewer clusters
+    than the scenario asks for; else empty.
 
-    clusters: the scenario's table of this name.
+    Args:
+        rows: one line for each point and replicate. clusters: the scenario's settings for clusters; its keys `count`
+        (how many are asked for) and `min_size` (the users that each must have) are read.
     """
     if not isinstance(clusters, Mapping):
         return ""
@@ -192,9 +196,11 @@ class Card(NamedTuple):
 
 
 def key_figures(points: pd.DataFrame) -> list[Card]:
-    """ε and the quality of what is learned: for one point with intervals, for several points as ranges.
+    """The cards at the top of a report: the learner's ε, that of the learner with a coalition if there is one, and how
+    good the learned model is. This is excess risk where the law of the data is known, a density's error, or accuracy.
+    For one point the cards have intervals and values to compare with, for several points ranges over the points.
 
-    points: one line a point, with its number of replicates.
+    points: one line for each point, with its number of replicates.
     """
     # excess risk where the law is known, or a density's measure, else accuracy
     measured = points[points["replicates"] > 0]
@@ -230,9 +236,11 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
 
 
 def _coalition(measured: pd.DataFrame, remark: str) -> list[Card]:
-    """The largest ε of a learner who is in the coalition, in a list; empty if there is no coalition.
+    """A card with the largest ε against the learner together with a coalition (users who tell the learner what they
+    see), in a list; empty if there is no coalition.
 
-    measured: one line a point. remark: in small letters below the ε.
+    Args:
+        measured: one line for each point that has results. remark: words in small letters below the ε.
     """
     epsilons = measured["epsilon_coalition_upper"].dropna().astype(float)
     heading = "ε, learner with the coalition, at most"

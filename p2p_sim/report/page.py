@@ -55,14 +55,14 @@ def report_page(
     """The report on a run or a sweep: one HTML page that loads nothing; the same text for the same arguments.
 
     Args:
-        rows: one line a point and replicate, sorted, with the columns of `columns.NEEDED` and of the swept keys.
-        manifest: what was run: name, identity, seed, replicates, scenario, axes, plots, versions, model_version.
-        failures: replicates without a row: point, replicate, error and the swept keys.
-        pictures: figures, in their order.
-        mechanisms: the descriptions of mechanisms, by kind.
-        terms: the conditions of the figures, by the rows' column `statement`.
+        rows: one line for each point and replicate, sorted, with a column for every swept key and for all else that a
+        report reads (`columns.NEEDED`). manifest: what was run: name, identity (a hash), seed, replicates, scenario,
+        axes, plots, versions of packages, and model_version (the version of the simulation). failures: replicates
+        without a row, each with its point, replicate, error and swept keys. pictures: the figures, in their order.
+        mechanisms: descriptions of mechanisms, by kind. terms: the conditions of the figures, by the rows' column
+        `statement`.
     """
-    # failures whose replicate has no row, as it was not run again, count at their points
+    # a failure counts at its point if its replicate has no row: then it was not run again
     axes = manifest.get("axes") or []
     keys = [key for axis in axes for key in axis["keys"]]
     unresolved = standing(failures, rows)
@@ -72,7 +72,7 @@ def report_page(
         "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, STYLES)
     )
     script = script.replace("\nexport ", "\n")  # both modules are one script
-    # each figure as its caption, its <svg> element, whose identifiers begin with "figure-" and its number, and a chart
+    # each figure as its caption, its <svg> element and its chart; identifiers begin with "figure-" and its number
     embeddings = []
     for number, picture in enumerate(pictures, 1):
         alt = plain(picture.caption, LONGEST_ERROR)
@@ -110,7 +110,7 @@ def report_page(
 
 
 def _environment() -> Environment:
-    """Where the report's template gets its files and filters; all texts are escaped."""
+    """The settings of Jinja with which the report's template is filled: files and filters. All texts are escaped."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,

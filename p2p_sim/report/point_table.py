@@ -17,8 +17,8 @@ MOST_COLUMNS, MOST_LINES, MOST_AXES = 12, 400, 5
 class Figure(NamedTuple):
     """A column of numbers that the table of points may show.
 
-    column: its name in the rows. heading: in words. worst: whether it is an ε, of which the largest over replicates is
-    shown; of other columns the mean is shown.
+    column: its name in the rows. heading: in words. worst: whether it is an ε; then its largest value over replicates
+    is shown, else the mean.
     """
 
     column: str
@@ -69,8 +69,8 @@ class TableCell(NamedTuple):
 class TableColumn(NamedTuple):
     """The head of a column.
 
-    heading: in words, with the unit. keys: of the scenario, or the name in the rows. number: whether its cells are
-    numbers. axis: whether it is a swept key.
+    heading: in words, with the unit. keys: the scenario's keys that it shows, or its name in the rows. number: whether
+    its cells are numbers. axis: whether it is a swept key.
     """
 
     heading: str
@@ -87,18 +87,22 @@ class FilledColumn(NamedTuple):
 
 
 def _table(columns: Sequence[FilledColumn], left_out: int) -> dict[str, Any]:
-    """A table for the page's template: the heads as `columns`, the cells as `lines`, and `left_out`.
+    """A table in the form that the page's template takes: the columns' heads (`columns`), the lines, each with a cell
+    for every column (`lines`), and `left_out`.
 
-    left_out: how many lines of the whole table are not shown.
+    Args:
+        columns: heads with their cells, equally many in each column. left_out: how many lines of the whole table are
+        not shown.
     """
     lines = list(zip(*(column.cells for column in columns), strict=True))
     return {"columns": tuple(column.head for column in columns), "lines": lines, "left_out": left_out}
 
 
 def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """The report's table of points, as `_table` gives it: at most 400 points, at most twelve columns, swept keys first.
+    """The report's table of points, in the form that the page's template takes: at most 400 points, at most twelve
+    columns, swept keys first.
 
-    points: one line a point, with numbers of replicates and of failures. keys: the swept keys.
+    points: one line for each point, with numbers of replicates and of failures. keys: the swept keys.
     """
     failed = bool((points["failures"] > 0).any())
     displayed = points.head(MOST_LINES)
@@ -114,8 +118,9 @@ def points_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
 
 def figures(points: pd.DataFrame, most: int) -> list[Figure]:
     """The columns to show in the report's table of points, in a fixed order of importance: the first `most` of those
-    that have a value at some point. Where excess risk is known for all points, accuracies are left out; else excess
-    risks are.
+    that have a value at some point. Each comes with its heading, and with whether it is an ε (the largest over
+    replicates is shown) or not (the mean is shown). Where excess risk is known for all points, accuracies are left out;
+    else excess risks are.
 
     Args:
         points: one line for each point. most: largest number of columns.
@@ -128,7 +133,9 @@ def figures(points: pd.DataFrame, most: int) -> list[Figure]:
 
 
 def ranges(points: pd.DataFrame) -> list[tuple[str, ...]]:
-    """A line for each column of `figures`: heading, and least, median and largest value over all points, as texts."""
+    """A line for each column that the table of points may show, at most twelve: its heading, and its least, median and
+    largest value over all points, as texts.
+    """
     lines = []
     for name, heading, worst in figures(points, MOST_COLUMNS):
         values, show = points[name].dropna().astype(float), rounded_up if worst else number
@@ -164,7 +171,9 @@ def axis_columns(points: pd.DataFrame, keys: Sequence[str]) -> list[FilledColumn
 
 
 def figure_cells(points: pd.DataFrame, name: str, worst: bool) -> list[TableCell]:
-    """The cells of a column: if `worst`, each ε rounded up; else means with intervals, with equally many decimals."""
+    """The cells of a column: if `worst`, each ε rounded up; else means with intervals, all with the same number of
+    decimals.
+    """
     values = points[name].astype(float).tolist()
     if worst:
         return [TableCell(rounded_up(v), order=_order(v)) for v in values]
@@ -188,7 +197,7 @@ def _order(value: float) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a number, which a truth value is not."""
+    """Whether a value is a number; True and False are no numbers."""
     return not isinstance(value, bool | str) and isinstance(value, int | float)
 
 
@@ -206,9 +215,12 @@ GROUP_FIGURES = (
 
 
 def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
-    """The report's table of groups of users, as `_table` gives it: a line for each point and group, at most 400 lines.
+    """The report's table of groups, in the form that the page's template takes: for each point and group, the group's
+    share of the rows, and how accurately their labels are predicted with and without privacy. A group is held-out rows
+    of the same class, in clusters of similar size, or with the same value of a public column. The table has at most 400
+    lines; it is empty if no groups were measured.
 
-    It is empty if no groups were measured.
+    points: one line for each point. keys: the swept keys.
     """
     # each group's columns get the names of the figures without the group, so that groups can be stacked
     parts: list[pd.DataFrame] = []

@@ -39,8 +39,8 @@ Mechanisms = Mapping[str, str]
 class StatementLine(NamedTuple):
     """One line of the table of observers.
 
-    who: the observer. smallest, largest: ε over the points, each with its worst replicate. note: for how many points ε
-    is known, if not for all.
+    who: the observer. smallest, largest: of ε over the points, where a point has the ε of its worst replicate. note:
+    for how many points ε is known, if not for all.
     """
 
     who: str
@@ -106,7 +106,13 @@ def _who(rows: pd.DataFrame) -> str:
 
 
 def _figure(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """The largest ε of the learner as a sentence on probabilities. measured: one line a point that has results."""
+    """A sentence with the learner's largest ε over all points, and with what it promises: changing one label (or row)
+    multiplies the probability of anything that the learner may conclude by at most e^ε, plus δ. If no finite ε is
+    known, the sentence says that nothing is promised; else the ε of the coalition is stated too, if there is one.
+
+    Args:
+        rows: one line for each point and replicate. measured: one line for each point that has results.
+    """
     worst = float(measured["epsilon_upper"].fillna(math.inf).max())
     where = "worst cluster and the worst replicate"
     if len(measured) > 1:
@@ -145,8 +151,9 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """Sentences on what ε does not cover: further releases about the same users, other courses of the network, a
-    mechanism that was told the clusters' heterogeneity φ (which depends on true labels), and real data.
+    """Sentences on what ε does not cover: further releases about the same users; a network that turns out in another
+    way than that of the replicate for which ε was computed; a mechanism that was told the clusters' heterogeneity φ,
+    which depends on true labels; and real data.
 
     Args:
         rows: one line for each point and replicate. measured: one line for each point that has results.
@@ -181,12 +188,12 @@ class ConditionGroup(NamedTuple):
 
 def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, Terms]) -> list[ConditionGroup]:
     """The conditions under which the rows' values of ε hold, as groups of a heading and a list of conditions. Values of
-    ε by the same mechanism and claimant with equal conditions share a group. If the conditions of some row are not on
-    disk, a warning is the last group.
+    ε share a group if they have the same mechanism, the same conditions, and the same claimant: the plug-in package
+    that claims them, or none. If the conditions of some row are not on disk, a warning is the last group.
 
     Args:
-        rows: one line for each point and replicate. mechanisms: words for each kind of mechanism. terms: the
-        privacy statements without numbers, by the rows' column `statement`.
+        rows: one line for each point and replicate. mechanisms: words for each kind of mechanism. terms: the privacy
+        statements without numbers, by the rows' column `statement`.
     """
     # for each mechanism, claimant and set of conditions: the points of each figure that has them
     groups: dict[tuple[str, str, tuple[str, ...]], dict[str, set[str]]] = {}
@@ -248,7 +255,7 @@ def _refused(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[str]:
 
 
 class PointTerms(NamedTuple):
-    """The terms of a point's statements by column, with the point and the kind of its mechanism."""
+    """A point, the kind of its mechanism, and its terms: by column of ε, the privacy statement without its numbers."""
 
     point: str
     kind: str
@@ -256,12 +263,13 @@ class PointTerms(NamedTuple):
 
 
 def _statement_terms(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[PointTerms]:
-    """Each point with its mechanism's kind and its terms: by column of ε, the privacy statement without its numbers
-    (conditions, observer, basis). A point appears once for each set of terms that its replicates have; points whose
-    terms are not on disk are left out.
+    """The privacy statements without numbers (conditions, observer, basis) of each point, by column of ε, together with
+    the point and the kind of its mechanism. A point appears once for each different set of statements that its
+    replicates have; points whose statements are not on disk are left out.
 
     Args:
-        rows: one line for each point and replicate. terms: the terms by the rows' column `statement`.
+        rows: one line for each point and replicate; their column `statement` has the identifier of their statements.
+        terms: the statements without numbers, by this identifier.
     """
     if "statement" not in rows:
         return []
@@ -272,7 +280,10 @@ def _statement_terms(rows: pd.DataFrame, terms: Mapping[str, Terms]) -> list[Poi
 
 
 def _line(measured: pd.DataFrame, column: str, who: str) -> StatementLine:
-    """A line with the smallest and largest value of a column of ε. measured: one line a point. who: the observer."""
+    """A line with the smallest and largest value of a column of ε.
+
+    measured: one line for each point that has results. who: the observer.
+    """
     values = measured[column].dropna().astype(float)
     note = "" if len(values) == len(measured) else f"{len(values):,d} of {count(len(measured), 'point')}"
     show = rounded_down if column == "epsilon_lower" else rounded_up

@@ -89,7 +89,10 @@ def read_failures(directory: Path) -> list[dict[str, Any]]:
 
 
 def _pictures(results: Results) -> "list[Picture]":
-    """The figures of the report: one for a run; for a sweep those that its file names, or else the usual three."""
+    """The figures of the report. A run has one: the measure of utility, such as accuracy, beside every ε that could be
+    stated. A sweep has the figures that its file names, at most eight. If it names none, it has three: the measure
+    against ε, the measure against the first swept key, and ε against this key.
+    """
     from p2p_sim.figures import plot_privacy_utility
     from p2p_sim.report.charts import run_chart
 
@@ -124,7 +127,13 @@ def _usual(results: Results, column: str) -> list[FigureRequest]:
 
 
 def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> "Picture":
-    """A figure of a sweep with its caption."""
+    """One figure of a sweep, with its caption and the values that a browser shows.
+
+    Args:
+        results: the sweep's rows, one for each point and replicate, with its keys and name. table: one line for each
+        point, with means over replicates. request: the columns along the axes, and those whose values make lines,
+        panels or colours.
+    """
     title = f"{_named(request.y)} against {_named(request.x)}"
     if request.heat:
         title = f"{_named(request.heat)} over {_named(request.x)} and {_named(request.y)}"
@@ -135,7 +144,9 @@ def _of_sweep(results: Results, table: pd.DataFrame, request: FigureRequest) -> 
         behind += " ε is the largest over clusters and replicates."
 
     def chart() -> "Chart | None":
-        """The values of a figure of lines; None for a heat map or fitted curves, which have no chart in the browser."""
+        """The axes, lines and points of this figure as values that a browser draws; None for a heat map or fitted
+        curves, which are only pictures.
+        """
         from p2p_sim.report.charts import sweep_chart
 
         if request.heat or request.fit:
@@ -153,9 +164,15 @@ def _chosen(results: Results) -> str:
 
 
 def _picture(drawing: Any, caption: str, chart: "Callable[[], Chart | None]") -> "Picture":
-    """A figure of the report; if it cannot be drawn, its caption with the reason.
+    """A figure of the report: its caption, its drawing and its values; if it cannot be drawn, its caption with the
+    reason.
 
     A sweep's file may ask for a figure that does not fit the rows, and a label may be any text.
+
+    Args:
+        drawing: a function that draws the figure into the file with the path that it gets. caption: what the figure
+        shows. chart: a function without arguments that gives the figure's values for the browser, or None if it is only
+        a picture.
     """
     from p2p_sim.report.charts import drawn, embedded
     from p2p_sim.report.page import Picture
@@ -184,10 +201,14 @@ def _behind(results: Results, means: bool) -> str:
 
 
 def _checked(directory: Path, rows: pd.DataFrame) -> pd.DataFrame:
-    """The rows with numbers as numbers.
+    """The rows of results, checked and with their columns of numbers as floating-point numbers.
+
+    Args:
+        directory: of the results, which an error names. rows: one line for each point and replicate.
 
     Raises:
-        InputError: a column that a report needs is missing or damaged.
+        InputError: a column that a report needs, such as mechanism, basis, δ and every ε, is missing, or a column of
+        numbers holds something else.
     """
     if missing := [name for name in NEEDED if name not in rows]:
         raise InputError(f"{directory / ROWS}: has no column {missing[0]}; another version of p2p-sim wrote it")

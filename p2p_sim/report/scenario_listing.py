@@ -36,14 +36,22 @@ def blocks(tree: Mapping[str, Any]) -> list[str]:
 
 
 def scenario_in_order(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A scenario's tree, its keys and those of its parts in the order of `FIRST`, then `kind`, then all others."""
+    """A scenario's nested mapping with its keys in the order of the documentation, from name and seed to privacy; then
+    comes `kind`, and then all other keys. The same holds for the keys of nested mappings.
+    """
     first = [key for key in (*FIRST, "kind") if key in tree]
     order = [*first, *(key for key in tree if key not in first)]
     return {key: scenario_in_order(tree[key]) if isinstance(tree[key], Mapping) else tree[key] for key in order}
 
 
 def sweep_file(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The tree of a sweep's file, which names the base scenario by `base_file`."""
+    """The content of a sweep file that repeats the sweep of a manifest, as a nested mapping: its name, the file name of
+    its base scenario, replicates, axes and plots.
+
+    manifest: what was run, with "name", "scenario", "axes" and perhaps "replicates" and "plots". An axis has "keys",
+    "values" (a list with a value for each key) and perhaps "labels"; an axis with one key is written as key and plain
+    values.
+    """
     axes = []
     for axis in manifest["axes"]:
         keys, values = axis["keys"], axis["values"]

@@ -29,8 +29,8 @@ def plot(
     Args:
         rows: a data frame that `sweep`, `run_all` or `load_results` returned, or some of its rows; or a results
             directory.
-        x, y: columns, named as for `p2p-sim plot --x --y`; default: excess risk if it is known, else accuracy, against
-            ε if it is finite, else against the first swept key.
+        x, y: columns, named as for `p2p-sim plot --x --y`; default for y: excess risk if it is known, else accuracy;
+            for x: ε if it is finite, else the first swept key.
         group: column whose values become lines; swept keys that are neither along x nor constant join it.
         ax: matplotlib axes to draw on; default: those of a new figure, with a title above and a caption below.
 

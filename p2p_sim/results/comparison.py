@@ -22,7 +22,7 @@ class Comparison:
     """The differences of two results directories, second minus first, at every shared point and pooled.
 
     axes: the swept keys by which points were matched; settings: what else differs between the two base scenarios.
-    paired: replicates of one number share random numbers; otherwise intervals are Welch's.
+    paired: whether replicates with the same index share random numbers; if not, intervals are Welch's.
     """
 
     first: Results
@@ -86,9 +86,16 @@ def _is_measured(column: str, *tables: pd.DataFrame) -> bool:
 
 
 def _with_axes(rows: pd.DataFrame, others: pd.DataFrame, axes: Sequence[str], results: Results) -> pd.DataFrame:
-    """Rows with a column for every axis; a key that these results did not sweep has their scenario's value.
+    """The rows of one directory with a column for every swept key of either directory, so that points can be matched by
+    these columns. A key that this directory did not sweep gets the value of its base scenario. If the scenario has no
+    such key, each row is repeated for every value that the other directory's rows have.
 
-    If the scenario has no such key, each row is repeated for every value that the other directory, `others`, has.
+    Args:
+        rows: of this directory. others: rows of the other directory. axes: the swept keys of both. results: this
+        directory's own swept keys and base scenario.
+
+    Raises:
+        InputError: two points of this directory would have the same values.
     """
     for axis in axes:
         if axis in results.keys:
@@ -109,7 +116,10 @@ def _few(values: Sequence[object]) -> str:
 
 
 def _settings(first: Results, second: Results, axes: Sequence[str]) -> tuple[Setting, ...]:
-    """The keys in which two base scenarios differ, with both values; not name, replicates and the keys in `axes`."""
+    """The keys in which two base scenarios differ: for each, the dotted key, its value in the first scenario, and its
+    value in the second (None where a scenario lacks it). The name, the number of replicates and the keys in `axes`, by
+    which points are matched, are left out.
+    """
     before, after = _leaves(first.scenario), _leaves(second.scenario)
     keys = [key for key in dict.fromkeys([*before, *after]) if key not in ("name", "replicates")]
     unmatched = [key for key in keys if not any(key == axis or key.startswith(axis + ".") for axis in axes)]

@@ -13,7 +13,7 @@ from p2p_sim.measures import HIGH, LOW, POINT, is_privacy, quality
 from p2p_sim.results.results_directory import Results, check_column
 
 FIT_X = ("heterogeneity", "num_users", "users", "flip_prob", "num_clusters", "min_cluster_size", "max_cluster_size")
-"""Last parts of the columns against which theory is fitted."""
+"""The columns along x for which theory has a curve of excess risk to fit, by the last part of their dotted names."""
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,12 @@ def request_of(entry: dict[str, Any], results: Results) -> FigureRequest:
 
 
 def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Chosen:
-    """The request with columns for both axes, which are chosen if it names none, and checked.
+    """The request with both axes named, and checked. A request that leaves an axis open gets a column for it: a heat
+    map a swept key; other figures the measure of utility along y, and ε or a swept key along x.
 
     Args:
-        table: the points of the results.
+        request: the columns that are named for the figure. results: whose swept keys may be chosen. table: one line for
+        each point of the results (a combination of swept values), with means over replicates.
 
     Raises:
         InputError: a column is not there or not fit for its use.
@@ -79,10 +81,10 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 
 
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
-    """The column along x for a request that names none, if y is along the other axis.
-
-    A fit takes the first swept key against which theory can be fitted. Other figures take ε if it is finite anywhere
-    and y is no ε itself; else the first swept key that makes neither lines nor panels, or ε if there is none.
+    """The column along x for a request that names none, if y is along the other axis. If curves of theory are to be
+    fitted to the excess risk, it is the first swept key for which theory has a curve, such as α or the number of users.
+    Otherwise it is ε if ε is finite anywhere and y is no privacy figure itself; else the first swept key that makes
+    neither lines nor panels, or ε if there is none.
     """
     if request.fit:
         fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
@@ -95,7 +97,9 @@ def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFra
 
 
 def _check(request: Chosen, table: pd.DataFrame) -> None:
-    """Raise an InputError unless a request's columns are in the table, x has values, and y or heat has numbers."""
+    """Raise an InputError unless a request's columns are in the table, x has values, and the column that is measured
+    has numbers. This is the column of a heat map's colours if there is one (`heat`), else y.
+    """
     names = list(map(str, table))
     ends = {name + ending for name in names for ending in (LOW, HIGH) if name + LOW in names}
     columns = [name for name in names if name not in (POINT, *ends)]
@@ -112,24 +116,33 @@ def _check(request: Chosen, table: pd.DataFrame) -> None:
 
 
 def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> View:
-    """The columns of a figure of lines, those that the request leaves open included.
+    """The columns of a figure of lines: those along the axes, and those whose values make lines and panels. Columns
+    that the request leaves open are chosen.
+
+    Args:
+        request: the columns that are named for the figure. results: the swept keys. table: one line for each point.
 
     Raises:
-        InputError: a column is not there or not fit for its use.
+        InputError: a column is not there or not fit for its use, or there are more lines or panels than can be told
+        apart.
     """
     return lines_of(filled(request, results, table), results, table)
 
 
 def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
-    """The columns of a figure of lines; points are joined along x or, if x is measured, along one swept key.
+    """The columns of a figure of lines, from a request that names both axes. Points are joined along x if x is a swept
+    key. If x is a result, such as ε, they are joined along the swept key along which x moves most; but along x if x is
+    no privacy figure and has one value for each value of one swept key. Every other swept key with several values joins
+    the columns that make lines, so that each of its values has lines of its own.
 
-    Every other swept key with several values joins the group, so that each of its values has lines of its own.
+    Args:
+        request: the named columns. results: the swept keys. table: one line for each point.
 
     Raises:
         InputError: more lines or panels than can be told apart.
     """
     named = [column for column in (request.group, request.facet) if column]
-    # axes that neither x, lines nor panels show: one may run along the lines, each other one makes lines of its own
+    # swept axes that x, lines and panels do not show: one may run along the lines, each other one makes lines
     free = [axis[0] for axis in results.axes if not covered(axis, [*named, request.x], table)]
     x, along = request.x, None
     # if x is a measured column, points follow each other along the swept key along which x moves most
@@ -154,11 +167,12 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
     """Whether a figure needs no lines of its own for the values of a swept axis (one key, or several that change
     together), because some columns already show them. That is so if the axis has one value, if a column is one of its
-    keys, or if a column that is no privacy figure has one value for each value of the axis and the reverse.
+    keys, or if each value of a column belongs to one value of the axis and the reverse. In this last case, columns of
+    privacy figures such as ε do not count.
 
     Args:
-        axis: the keys. columns: columns that the figure shows along x or as lines or panels. table: one line for
-        each point.
+        axis: the keys. columns: columns that the figure shows along x or as lines or panels. table: one line for each
+        point.
     """
     return table[axis[0]].nunique() < 2 or any(
         column in axis or (not is_privacy(column) and _one_to_one(column, axis[0], table)) for column in columns
@@ -172,7 +186,14 @@ def _one_to_one(first: str, second: str, table: pd.DataFrame) -> bool:
 
 
 def _reach(key: str, x: str, free: Sequence[str], table: pd.DataFrame) -> float:
-    """How far x moves along the swept key `key` while the other keys in `free` are fixed: its mean range, or 0."""
+    """How far x moves along one swept key while the other swept keys in `free` are fixed: the largest minus the
+    smallest x at each combination of values of the other keys, averaged over the combinations. 0 if there is no other
+    key, or no finite x. A figure's lines run along the key with the largest result.
+
+    Args:
+        key: the swept key. x: the column along x. free: all keys that may run along the lines. table: one line for each
+        point.
+    """
     finite = table[np.isfinite(table[x])]
     others = [axis for axis in free if axis != key]
     if not others or finite.empty:

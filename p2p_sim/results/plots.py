@@ -16,7 +16,7 @@ from p2p_sim.results.rows import stored_rows
 
 FORMATS = ("png", "svg", "pdf")
 _FIXED = ("flip_prob", "sampling_rate", "num_users", "heterogeneity")
-"""Columns that a note names where all points share their value."""
+"""Columns whose value a figure's note states if it is the same at all points."""
 
 
 def plot(
@@ -39,7 +39,7 @@ def plot(
         The files written.
 
     Raises:
-        InputError: a directory that cannot be read, a column that is not there or not fit for its use.
+        InputError: the directory cannot be read, or a column is not there or not fit for its use.
     """
     ending = _ending(out, format_)
     results = read_results(directory)
@@ -92,7 +92,7 @@ def draw_plots(directory: Path, rows: pd.DataFrame | None = None) -> list[Path]:
 
 
 def _ending(out: Path | None, format_: str | None) -> str:
-    """The ending of a figure's file, without dot, by the file or format that was chosen; InputError if it is wrong."""
+    """The ending of a figure's file, without dot, as the chosen file or format says; InputError if it is wrong."""
     ending = format_ or (out.suffix[1:] if out else FORMATS[0])
     if ending not in FORMATS:
         fault = f"--format {format_}: must be" if format_ else f"--out {out}: must end in"
@@ -105,7 +105,9 @@ def _ending(out: Path | None, format_: str | None) -> str:
 
 
 def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
-    """A figure's title, the study's name and `text`; and a note such as "α = 0.1, n = 400": what all points share."""
+    """A figure's title (the study's name and `text`), and a note with the values that all points share, such as "α =
+    0.1, n = 400".
+    """
     swept = {SAME.get(last, last) for last in (key.rsplit(".", 1)[-1] for key in results.keys)}
     fixed = [name for name in _FIXED if name in table and name not in swept]
     fixed = [name for name in fixed if table[name].nunique() == 1 and table[name].notna().all()]
@@ -114,14 +116,24 @@ def titles(results: Results, table: pd.DataFrame, text: str) -> tuple[str, str]:
 
 
 def _lines(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw the points as lines into a file."""
+    """Draw a figure of lines into a file.
+
+    Args:
+        request: the columns of the figure, with both axes named. results: the swept keys and the study's name. table:
+        one line for each point, with means over replicates. path: the file.
+    """
     view = lines_of(request, results, table)
     title, note = titles(results, table, f"{short(view.y)} against {short(view.x)}")
     plot_lines(table, view, title, note, path)
 
 
 def _heat(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw the points as a heat map into a file."""
+    """Draw a heat map into a file: a column as colours over x and y.
+
+    Args:
+        request: the columns of the figure, with both axes and the column of the colours named. results: the swept keys
+        and the study's name. table: one line for each point, with means over replicates. path: the file.
+    """
     heat = str(request.heat)
     check_heat(request, results, table)
     title, note = titles(results, table, f"{short(heat)} over {short(request.x)} and {short(request.y)}")
@@ -141,13 +153,17 @@ def check_heat(request: Chosen, results: Results, table: pd.DataFrame) -> None:
 
 
 def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> None:
-    """Draw excess risk against x into a file, with the curves that theory predicts, fitted to all points.
+    """Draw excess risk against x into a file, with two curves fitted to all points: a φ + b α + c/√(θn), the form of
+    the paper's Theorem 4, and a φ² + b α² + c/(θn). Here φ is the clusters' heterogeneity, α the flip probability, and
+    θn the number of labels that reach the learner. The legend has the fitted constants, and the slope of each line in a
+    plot of log y against log x.
 
-    The curves are of the form of the paper's Theorem 4 and of one with squared terms; the legend has the fitted
-    constants, and the slope of each line in a plot of log y against log x.
+    Args:
+        request: the columns of the figure, with both axes named. results: rows with one line for each point and
+        replicate. table: one line for each point, with means over replicates. path: the file.
 
     Raises:
-        InputError: y is no excess risk, or x no key for which a form is known.
+        InputError: y is no excess risk, or x no column for which theory has a curve.
     """
     if request.y != "excess_risk" or request.x.rsplit(".", 1)[-1] not in FIT_X or not is_number(table[request.x]):
         raise InputError(f"--fit: needs --y excess_risk and --x one of {', '.join(FIT_X)}, not {request.x}")
@@ -156,7 +172,7 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
     view = lines_of(request, results, table)
     risk = by_replicate(results.rows, "excess_risk").loc[table[POINT]]
     slopes = _slopes(view, table, risk)
-    # both forms over all points, with bootstrap intervals over replicates
+    # fit both forms to all points, with bootstrap intervals over replicates
     try:
         fits = fit_forms(table, risk.to_numpy(), Streams(results.seed, 0).generator("plot-bootstrap"))
     except ValueError as error:
@@ -169,12 +185,12 @@ def _fit(request: Chosen, results: Results, table: pd.DataFrame, path: Path) -> 
 
 
 def _slopes(view: View, table: pd.DataFrame, risk: pd.DataFrame) -> dict[str, Estimate]:
-    """Slope of log excess risk against log x, with its interval, for each line of a figure by its label. A line has a
-    slope if it has at least three values of x above 0 and no mean of 0.
+    """For each line of a figure, by its label, the slope of log excess risk against log x, with its 95% interval. A
+    line has a slope if it has at least three values of x above 0 and no mean of 0.
 
     Args:
-        view: which columns are along the axes and make lines. table: one line for each point. risk: excess risk, a
-        row for each point and a column for each replicate.
+        view: which columns are along the axes and make lines. table: one line for each point. risk: excess risk, a row
+        for each point and a column for each replicate.
     """
     slopes = {}
     for line in series(table, view.group):

@@ -51,17 +51,22 @@ def export_release(scenario: Scenario, path: Path, data_dir: Path | None = None)
     """Write what the learner receives, and return the number of lines: replicate, user, cluster, label, features.
 
     A label of several numbers (signed weights, probabilities, bits) has a column for each, label_0, label_1, ... Users
-    are numbered in the replicate's cluster order.
+    are numbered in the order in which the replicate stores them, cluster by cluster.
     """
     return _write(pd.concat(_releases(scenario, data_dir), ignore_index=True), path)
 
 
 def export_transcript(scenario: Scenario, path: Path, data_dir: Path | None = None) -> int:
-    """Write every delivered message, and return their number: replicate, time, kind, sender, receiver, label, late.
+    """Write every delivered message of all replicates into a file, and return the number of messages. The columns are
+    replicate, time in seconds, kind, sender, receiver, label and late; "late" means that a reply came after the
+    request's deadline and was dropped.
 
     The learner is user -1. An eavesdropper sees all lines; the learner sees the messages that it receives, and a peer
-    those that she sends or receives. Requests and models of organisations have label -1. The scenario needs messages
-    that carry a class or a model.
+    those that she sends or receives. A message has label -1 if it is a request, or if it carries a model, as between
+    organisations that exchange models. The scenario needs messages that carry a class or a model.
+
+    Args:
+        scenario: what is run. path: the file, which ends in .csv, .parquet or .npz. data_dir: where data files are.
     """
     check_transcript(scenario)
     return _write(pd.concat(_transcripts(scenario, data_dir), ignore_index=True), path)

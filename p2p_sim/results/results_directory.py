@@ -16,7 +16,8 @@ NUMBERS = (
     *("flip_prob", "sampling_rate", "effective_sampling_rate", "num_users", "num_clusters", "heterogeneity", "delta"),
     *("error_rate", "nonprivate_error_rate", "majority_error_rate", "excess_risk", "nonprivate_excess_risk"),
 )
-"""Columns of numbers and gaps alone, like all whose name begins with epsilon except `epsilon_by_organisation`."""
+"""Columns that hold numbers and gaps alone. So do all columns whose name begins with epsilon, except
+`epsilon_by_organisation`."""
 TAKEN = ("name", "replicates", "replicate")
 """Keys that no axis may have, since they do not determine what is simulated."""
 
@@ -77,19 +78,25 @@ def read_results(directory: Path) -> Results:
 
 
 def _check_axes(directory: Path, keys: Iterable[str], columns: Container[str]) -> None:
-    """Raise an InputError unless each swept key is among the rows' columns."""
+    """Raise an InputError unless the stored rows have a column for each swept key, that is, for each key of the
+    scenario whose values the sweep varies.
+
+    Args:
+        directory: of the results, for the error's message. keys: the swept keys. columns: names of the rows' columns.
+    """
     for key in keys:
         if key not in columns:
             raise InputError(f"{directory / ROWS}: has no column {key!r}, which {MANIFEST} names as an axis")
 
 
 def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers: bool) -> None:
-    """Raise InputError if a column of stored rows mixes numbers and text, or holds text where numbers must be.
+    """Raise an InputError if a column of stored rows mixes numbers and text, though it holds no swept key, or if a
+    column of numbers, such as ε, holds something else.
 
     Args:
-        directory: of the results. name: the column's.
-        swept: whether it holds a swept key, whose values may be numbers and text.
-        alike: whether its values are all numbers or all texts. numbers: whether all are numbers.
+        directory: of the results. name: the column's. swept: whether it holds a swept key, whose values may be numbers
+        and text. alike: whether its values are all of one kind, such as numbers or texts. numbers: whether all are
+        numbers.
     """
     if not swept and not alike:
         raise InputError(f"{directory / ROWS}: column {name!r} must hold numbers alone or text alone")
@@ -100,7 +107,12 @@ def _check_kind(directory: Path, name: str, *, swept: bool, alike: bool, numbers
 
 
 def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields name, seed, axes, scenario and plots of `Results`, from a directory's manifest.
+    """What a results directory's manifest says of a study, as a dict with these keys: name, seed, axes (a tuple of
+    swept keys for each axis), scenario (the base scenario as a nested mapping) and plots (the figures that the sweep's
+    file asks for).
+
+    Args:
+        directory: of the results, for the error's message. manifest: what was run.
 
     Raises:
         InputError: a key of the manifest is missing or wrong.
@@ -112,7 +124,9 @@ def described(directory: Path, manifest: dict[str, Any]) -> dict[str, Any]:
 
 
 def _described(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of `Results` in a manifest; raises TypeError, ValueError or KeyError if a key is missing or wrong."""
+    """The name, the seed, the axes (a tuple of swept keys for each), the scenario and the plots that a manifest states,
+    by these names; raises TypeError, ValueError or KeyError if one of them is missing or wrong.
+    """
     axes, plots = manifest.get("axes") or [], manifest.get("plots") or []
     for tables in (axes, plots):
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -175,12 +189,12 @@ def _check_entries(manifest: dict[str, Any], plots: list[dict[str, Any]]) -> Non
 
 
 def check_cells(directory: Path, keys: Iterable[str]) -> int:
-    """Check the rows of a directory as strictly as `read_results` does, but line by line; return how many there are.
-
-    Lines of the same point and replicate count once.
+    """Check the stored rows of a directory line by line, without holding them in memory, and return how many there are;
+    lines of the same point and replicate count once. Every line must be a row, and every swept key a column. A column
+    must not mix numbers and text unless it holds a swept key, and columns of numbers such as ε must hold numbers alone.
 
     Args:
-        keys: the swept keys, whose columns may mix numbers and text.
+        directory: of the results. keys: the swept keys.
 
     Raises:
         InputError: a line or a column is damaged. UnicodeEncodeError: a text holds a lone surrogate.

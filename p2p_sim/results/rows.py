@@ -44,7 +44,7 @@ _EARLY = {LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES}
 """Files that may be there before the manifest is: those of a run that ended without rows, or of `p2p-sim network`."""
 _LIBRARIES = ("numpy", "scipy", "scikit-learn", "simpy", "pandas", "pyarrow")
 Key = tuple[str, int]
-"""A point, by the first 16 digits of its identity, and a replicate."""
+"""A point, named by the first 16 digits of its identity (a hash of its scenario), and the index of a replicate."""
 
 
 class Line(NamedTuple):
@@ -90,8 +90,9 @@ class Store:
         """Add finished replicates; they are on disk when this returns. Running times go to a file of their own.
 
         Args:
-            rows: one for each replicate. wall_s: seconds that each took.
-            terms: the conditions of each row's privacy figures; equal ones are written once.
+            rows: one for each replicate, by column, with the point's name as "scenario" and the index as "replicate".
+            wall_s: seconds that each took. terms: for each row, the privacy statements behind its columns of ε, without
+            the numbers; equal ones are written once. A row's column `statement` refers to them.
         """
         if not rows:
             return
@@ -126,7 +127,8 @@ class Store:
         """Sort the rows, write them all as lines and as a Parquet table, and return those that are wanted.
 
         Args:
-            order: gives the key by which rows are sorted, before their replicate. wanted: whether a row is returned.
+            order: gives for a row the key by which rows are sorted; rows of equal keys are sorted by replicate. wanted:
+            whether a row is returned.
         """
         path = self.directory / ROWS
         with writing(self.directory):
@@ -154,7 +156,8 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
     """A context with the store of a results directory, to which this process alone can write.
 
     Args:
-        directory: where. identity: hash of the run, sweep or search. check: raises an InputError for another's row.
+        directory: where. identity: hash of the run, sweep or search. check: raises an InputError for a row of something
+        else.
 
     If the work within fails before any replicate is finished, only the file of failures is left.
 
@@ -178,7 +181,10 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
 
 
 def held_replicates(directory: Path, identity: str) -> set[Key]:
-    """The points and replicates of a run, sweep or search in a directory; none if the directory is not there.
+    """The points and replicates whose rows are in a directory; none if the directory is not there.
+
+    Args:
+        directory: of the results. identity: hash of the run, sweep or search to which the results must belong.
 
     Raises:
         InputError: the directory holds something else than results with this identity.
@@ -190,7 +196,11 @@ def held_replicates(directory: Path, identity: str) -> set[Key]:
 
 
 def _check_directory(directory: Path, identity: str) -> None:
-    """Raise an InputError if a directory holds anything but results of the run, sweep or search with this identity."""
+    """Raise an InputError if a directory holds anything but results of one run, sweep or search.
+
+    Args:
+        directory: it may be missing. identity: hash of all that decides the results, which the manifest also has.
+    """
     if (directory / MANIFEST).exists():
         existing = str(read_manifest(directory).get("identity", ""))
         if existing != identity:
@@ -258,8 +268,9 @@ def write_manifest(
     """Write the manifest of a results directory: the scenario in full, its hash, the seed and the versions.
 
     Args:
-        base: the scenario. name: of the results. identity: hash of the run, sweep or search. replicates: of each point.
-        packages: versions of the plug-ins that are used. extra: further keys of a sweep or a search, and its kind.
+        directory: of the results. base: the scenario. name: of the results. identity: hash of the run, sweep or search.
+        replicates: of each point. packages: versions of the plug-ins that are used. extra: further entries of a sweep
+        or a search, such as its axes, and its kind in place of "run".
     """
     # kind, axes and plots as for the run of a single scenario; `extra` has those of a sweep or a search
     content = {
@@ -296,9 +307,10 @@ def read_manifest(directory: Path) -> dict[str, Any]:
 
 
 def load_statements(directory: str | Path) -> list[dict[str, PrivacyBound]]:
-    """For each row of `load_results`, its complete privacy statements, by the column that holds their ε.
+    """For each row that `load_results` returns, in the same order, its complete privacy statements, by the column that
+    holds their ε. A row that an earlier version wrote without its statements has none.
 
-    A row that an earlier version wrote without its statements has none.
+    directory: of the results.
 
     Raises:
         InputError: the directory holds no results, or they are damaged.
@@ -326,7 +338,12 @@ def read_rows(directory: Path) -> Iterator[Row]:
 
 
 def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
-    """Yields every line of an open file of rows, without a half-written last one; `path` names it in errors."""
+    """Yields every line of an open file of rows: where it begins, its length in bytes, and its row as a dict. A
+    half-written last line is left out; a damaged line raises an InputError.
+
+    Args:
+        file: opened for reading. path: names the file in errors.
+    """
     offset = 0
     file.seek(0)
     for number, line in enumerate(file, 1):
@@ -343,7 +360,9 @@ def _lines(file: IO[bytes], path: Path) -> Iterator[Line]:
 
 
 def _is_row(row: object) -> bool:
-    """Whether a value read from a line is a row: a mapping of simple cells, with a point and a replicate."""
+    """Whether a value read from a line is a row: a mapping with a text "scenario" (the point) and a whole number
+    "replicate", in which no cell is a list or a mapping, and no finite float is above 1e150 in size.
+    """
     if not isinstance(row, dict) or type(row.get("scenario")) is not str or type(row.get("replicate")) is not int:
         return False
     simple = not any(isinstance(cell, dict | list) for cell in row.values())

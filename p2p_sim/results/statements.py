@@ -25,9 +25,9 @@ def read_lines(path: Path) -> list[Any]:
 
 
 def read_terms(directory: Path) -> dict[str, Terms]:
-    """The conditions of the rows' privacy figures, each set by the name that rows have in their column `statement`.
-
-    Empty if an earlier version wrote the directory.
+    """The privacy statements behind the rows' figures, without the numbers: by the name that a row has in its column
+    `statement`, and then by column of ε. A statement has the observer, the conditions and the basis; for a paper's ε
+    that does not apply there is the reason. Empty if an earlier version wrote the directory.
 
     Raises:
         InputError: the file is damaged.
@@ -45,7 +45,11 @@ def read_terms(directory: Path) -> dict[str, Terms]:
 
 
 def _whole(terms: Terms) -> bool:
-    """Whether terms are complete: for each column the conditions of its figure, or why there is none."""
+    """Whether a row's statements, read from a file, are complete: each column must have conditions with an identifier
+    and a text, or, where a paper's bound does not apply, the reason.
+
+    terms: by column of ε, a mapping with "conditions" or "not_applicable".
+    """
     return all(
         "text" in column["not_applicable"]
         if "not_applicable" in column
@@ -55,7 +59,7 @@ def _whole(terms: Terms) -> bool:
 
 
 def write_terms(directory: Path, frame: pd.DataFrame) -> None:
-    """Write the file of conditions anew: those to which the rows `frame` refer, in their order."""
+    """Write the file of conditions anew, with only those to which the rows `frame` refer, in the order of the rows."""
     terms = read_terms(directory)
     names = dict.fromkeys(frame["statement"]) if "statement" in frame else {}
     lines = [{"statement": name, "columns": terms[name]} for name in names if name in terms]

@@ -23,7 +23,12 @@ def clip_rows(rows: Floats, norm: float = 1.0) -> Floats:
 
 
 def read_rows(estimator: Any, features: ArrayLike) -> Floats:
-    """The features as float64 rows (n, d) for a fitted estimator; raises ValueError if a value is NaN or infinite."""
+    """The features as float64 rows (n, d); raises ValueError if a value is NaN or infinite.
+
+    Args:
+        estimator: a fitted scikit-learn estimator; the rows must have as many features as it was fitted with. features:
+        array-like (n, d).
+    """
     from sklearn.utils.validation import validate_data
 
     return _finite(validate_data(estimator, features, dtype=np.float64, reset=False, ensure_all_finite=False))
@@ -37,7 +42,11 @@ class SignedRows(NamedTuple):
 
 
 def read_examples(estimator: Any, features: ArrayLike, labels: ArrayLike) -> SignedRows:
-    """The features and the labels of two classes as `SignedRows`; sets the estimator's `classes_`.
+    """The features and labels with which an estimator is to be fitted, checked: rows (n, d), and labels (n,) as ±1,
+    where +1 is the class that sorts last. Sets the estimator's `classes_` to the two classes.
+
+    Args:
+        estimator: the scikit-learn estimator. features: array-like (n, d). labels: (n,) of two classes.
 
     Raises:
         ValueError: a feature is NaN or infinite, or there are not two classes.
@@ -98,9 +107,10 @@ class FeatureGroups:
         """The stated groups of features, or `n_groups` groups of consecutive features of about equal size.
 
         Args:
-            num_features: d. n_groups: used only where `groups` is None; at most d groups are made.
-            groups: feature indices of each group. importance: q_k; None: 1/K for each group.
-            norm_bound: one B for all groups, or one for each.
+            num_features: d. n_groups: used only where `groups` is None; at most d groups are made. groups: feature
+            indices of each of K groups. importance: (K,) q_k > 0, the norm to which group k is scaled; None: 1/K for
+            each. norm_bound: public norms B_k > 0 to which a row's features in each group are clipped: one for all
+            groups, or (K,).
 
         Raises:
             ValueError: groups overlap, are empty or name features that do not exist; importance does not sum to 1 or
@@ -128,9 +138,9 @@ class FeatureGroups:
         return cls(members, shares, bounds)
 
     def scaled(self, rows: Floats) -> list[Floats]:
-        """Split rows (n, d) by groups of features, into K arrays (n, d_k) whose rows have norm at most q_k.
-
-        A row's features in group k are clipped to norm B_k, then multiplied by q_k/B_k.
+        """Split rows (n, d) by groups of features, into K arrays (n, d_k) for groups of d_k features. A row's features
+        in group k are clipped to the group's norm bound B_k, then multiplied by q_k/B_k, where q_k is the group's
+        importance. So each part of a row has norm at most q_k.
         """
         return [
             q * clip_rows(rows[:, list(group)] / bound)

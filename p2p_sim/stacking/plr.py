@@ -32,7 +32,8 @@ def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: in
 class PerturbedObjective:
     """The objective (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|², strongly convex in the weights w.
 
-    signed_rows: (n, d) zᵢ = yᵢ xᵢ with labels ±1; l2: λ > 0; extra_l2: Δ ≥ 0; prior: (d,) u.
+    signed_rows: (n, d) zᵢ = yᵢ xᵢ with labels yᵢ = ±1. l2: λ > 0. extra_l2: Δ ≥ 0. prior: (d,) u. The noise b (d,) is
+    an argument of the methods.
     """
 
     signed_rows: Floats
@@ -82,7 +83,12 @@ class PerturbedObjective:
         )
 
     def _newton_step(self, weights: Floats, gradient: Floats) -> Floats:
-        """The Newton step (d,): -H⁻¹ times the gradient, with the Hessian H = Zᵀ diag(p(1-p)) Z/n + (λ+Δ)I."""
+        """The Newton step (d,): -H⁻¹ times the gradient, with the Hessian H = Zᵀ diag(p(1-p)) Z/n + (λ+Δ)I. Z (n, d)
+        has the rows zᵢ = yᵢ xᵢ, and p (n,) the values 1/(1 + e^(-w·zᵢ)), the model's probabilities of the true labels.
+
+        Args:
+            weights: (d,) w, where the step begins. gradient: (d,) of the objective at w.
+        """
         from scipy.linalg import cho_factor, cho_solve
 
         rows = self.signed_rows

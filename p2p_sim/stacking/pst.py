@@ -62,7 +62,10 @@ class _Stacking(PrivateBinaryClassifier):
     random_state: int | np.random.Generator | None = None
 
     def _check(self) -> None:
-        """Raise ValueError for a parameter of this base class that is out of its range."""
+        """Raise ValueError if a parameter that all stacking estimators have is out of its range: ε and λ (`l2`) must be
+        above 0, `combiner` must be a known name, and `low_share` must lie in (0, 1], below 1 if a high-level model is
+        trained.
+        """
         check_positive(epsilon=self.epsilon, l2=self.l2)
         if self.combiner not in get_args(Combiner):
             raise ValueError(f"combiner = {self.combiner!r}: must be one of {', '.join(get_args(Combiner))}")
@@ -72,7 +75,14 @@ class _Stacking(PrivateBinaryClassifier):
             )
 
     def _split(self, num_rows: int, rng: np.random.Generator, parts: int = 1) -> list[NDArray[np.intp]]:
-        """A random split of the indices 0..num_rows-1: low level, with at least `parts` rows, and high level."""
+        """A random split of the row numbers 0..num_rows-1 into two arrays. The first has the share `low_share` of the
+        rows, for low-level models; the second has the others, for the high-level model that combines them. Raises
+        ValueError if there are too few rows.
+
+        Args:
+            num_rows: how many rows there are. rng: draws the split. parts: into how many disjoint samples the low-level
+            rows are to be cut, so that there must be at least as many of them.
+        """
         low = num_rows if self.low_share == 1.0 else round(self.low_share * num_rows)
         if low < parts or (self.combiner == "stacked" and low == num_rows):
             raise ValueError(f"n_samples = {num_rows}: too few rows for {parts} low-level parts and a high level")
@@ -81,13 +91,14 @@ class _Stacking(PrivateBinaryClassifier):
     def _combine(
         self, margins: Floats, signs: Floats, low: tuple[ObjectivePerturbation, ...], rng: np.random.Generator
     ) -> None:
-        """Trains the high-level model if there is one (`high_coef_`, else None), on the scores that low-level models
-        give to further rows, and states the privacy of all that is fitted (`privacy_`). Its ε is the largest of a
-        low-level model and of the high level, since each row is used in one of them only.
+        """Trains the high-level model if there is one, and states the privacy of all that is fitted. The high-level
+        model predicts the label from the scores that the low-level models give to rows on which they were not trained;
+        its weights become `high_coef_` (None without such a model). Each row is used in one training only, so the total
+        ε is the largest ε of a training; it becomes `privacy_`.
 
         Args:
             margins: (m, K) scores of m rows by K low-level models. signs: (m,) their labels ±1. low: the noise and
-            regularisation of each training of low-level models, from which its ε follows. rng: draws the high
+            regularisation of each separate training of low-level models, from which its ε follows. rng: draws the high
             level's noise.
         """
         bounds, self.high_coef_ = [perturbation.privacy() for perturbation in low], None
@@ -112,7 +123,7 @@ class _Stacking(PrivateBinaryClassifier):
         if self.high_coef_ is not None:
             return np.asarray(meta_features(margins) @ self.high_coef_)
         votes = np.tanh(0.5 * margins) if self.combiner == "mean" else np.sign(margins)
-        # equal sums of shares may differ in their last bits: rounded, they tie, also in the area under the ROC curve
+        # sums of equal shares may differ in their last bits; rounded, they tie, also in the area under the ROC curve
         return np.round(votes @ self._shares(margins.shape[1]), 12)
 
     def _margins(self, rows: Floats) -> Floats:
@@ -120,8 +131,8 @@ class _Stacking(PrivateBinaryClassifier):
         raise NotImplementedError
 
     def _shares(self, count: int) -> Floats:
-        """Weights (K,) of sum 1 of the votes of K low-level models where no high-level model is trained: all equal
-        here; a subclass may take the models' importance.
+        """Weights (K,), with sum 1, of the votes of K low-level models where no high-level model is trained. Here all
+        are equal; a subclass may use the public importance of each model's features.
 
         Args:
             count: K.
@@ -225,9 +236,9 @@ class FeatureStacking(GroupStacking):
     """PST-F: low-level models of feature groups that share ε by importance, and a private combiner (Algorithm 3).
 
     A row's features in group k are clipped, then scaled to norm q_k; the noise is the same for all groups. So the noise
-    of group k costs ε' q_k, and noise and determinants of all groups together cost at most ε (the theorem in
-    `p2p_sim/privacy/rivals/objective_perturbation`). The high level uses other rows, so the total is ε. λ_k = λ q_k² is
-    the same penalty for every group in units of the group's scaled rows.
+    of group k, with the scale 2/ε', costs ε' q_k, and noise and determinants of all groups together cost at most ε (the
+    theorem in `p2p_sim/privacy/rivals/objective_perturbation`). The high level uses other rows, so the total is ε. The
+    penalty λ_k = λ q_k² of group k is the same for every group, if it is measured in units of the group's scaled rows.
 
     Importance and groups must not come from the data. No program can check this: importance must be declared public.
 

@@ -60,7 +60,7 @@ class Reference:
 
 @cache
 def references() -> dict[str, Reference]:
-    """All references, of `papers.toml`, by their BibTeX key: the project first, then papers."""
+    """All references in `papers.toml`, by their BibTeX key: the project first, then papers."""
     entries = {}
     for key, entry in tomllib.loads(TABLE.read_text(encoding="utf-8")).items():
         if isinstance(entry, dict):
@@ -82,7 +82,11 @@ def cited(scenarios: "Iterable[Scenario]") -> dict[str, list[str]]:
 
 
 def behind(trees: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The BibTeX keys of the papers behind scenarios, given as trees, each with the settings that rest on it."""
+    """BibTeX keys of the papers on which scenarios rest. Each comes with those settings of the scenarios that are taken
+    from the paper, as texts such as "mechanism.kind = label_exchange".
+
+    trees: the scenarios, each as a nested mapping of keys to values.
+    """
     settings = {line for tree in trees for line in _settings(tree)}
     shared = {key: [line for line in reference.used if line in settings] for key, reference in references().items()}
     return {key: lines for key, lines in shared.items() if lines}
@@ -97,7 +101,11 @@ def check_paper(key: str) -> str:
 
 
 def _settings(tree: Mapping[str, Any], path: str = "") -> Iterator[str]:
-    """Yields "key = value" for each dotted key whose value is a text."""
+    """Yields a text "key = value" for each key of a nested mapping whose value is a text; the key is dotted.
+
+    Args:
+        tree: the mapping. path: what stands before its keys in the dotted keys, such as "mechanism."; empty at the top.
+    """
     for name, value in tree.items():
         if isinstance(value, Mapping):
             yield from _settings(value, f"{path}{name}.")
@@ -133,7 +141,11 @@ def catalogue(paper: str | None = None) -> list[Entry]:
 
 
 def is_here(need: str) -> bool | None:
-    """Whether a text of `Entry.needs` names a data set, extra or plug-in that is here; None if only a run can tell."""
+    """Whether something that a shipped file needs is on this machine: the files of a data set, an installed plug-in, or
+    PyTorch for the extra [deep]. None if only a run can tell, as for a GPU.
+
+    need: a text such as "data set mnist", "plug-in NAME" or "extra [deep]".
+    """
     if need.startswith(DATA_SET):
         directories = tuple(filter(None, [data_directory()]))
         return not any(file.fault for file in check(data_set(need.removeprefix(DATA_SET)), directories, read=False))
@@ -143,7 +155,9 @@ def is_here(need: str) -> bool | None:
 
 
 def _entries() -> Iterator[Entry]:
-    """Yields an entry for every shipped scenario and sweep."""
+    """Yields an entry for every shipped scenario and sweep: its name and path, whether it is a sweep, what it shows
+    (from the comment with which the file begins), what it needs, and the papers behind it.
+    """
     for name, path in shipped().items():
         tree = read_toml(path)
         variants = list(_variants(path, tree))
@@ -183,7 +197,7 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
         return
     for key, value in tree.get("set", {}).items():
         set_key(base, key, value)
-    # only one axis varies at a time, since values have needs and combinations of values have none
+    # only one axis varies at a time, since a combination of values needs no more than each of the values does
     for axis in tree["axes"]:
         keys = axis.get("keys") or [axis["key"]]
         for value in axis.get("values", ()):
@@ -196,7 +210,12 @@ def _variants(path: Path, tree: Tree) -> Iterator[Tree]:
 
 
 def _needs(path: Path, tree: Tree) -> Iterator[str]:
-    """Yields what a scenario needs, given as a tree with the path of its shipped file; texts as in `Entry.needs`."""
+    """Yields what a scenario needs besides p2p-sim, as texts: "data set NAME", "extra [deep]" for a convolutional
+    network, "a GPU", or "plug-in NAME".
+
+    Args:
+        path: of the shipped file. tree: the scenario as a nested mapping.
+    """
     kind = tree.get("population", {}).get("kind")
     if kind in data_sets():
         yield f"{DATA_SET}{kind}"

@@ -77,10 +77,13 @@ def compare(
 
 
 def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Done]:
-    """What `perform` returns for a batch, in a form that can be sent; called on a worker, with one numerical thread.
+    """The results of a batch of tasks, in a form that can be sent to another process. This is called on a worker, which
+    computes with one numerical thread.
 
     Args:
-        model_version: of the process that sent the batch, compared here as the worker may have joined after `compare`.
+        perform: takes the batch and returns a result for each task, a row or an error. batch: tasks, each one replicate
+        of one setting. model_version: of the process that sent the batch. It is compared here, as the worker may have
+        joined after the versions of all workers were compared.
 
     Raises:
         OtherModelError: the worker has another model version.
@@ -145,6 +148,10 @@ class DaskWorkers:
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
         """Yields the results of each batch when it has ended; every task has exactly one result.
+
+        Args:
+            batches: groups of tasks that a worker gets together. perform: takes a batch and returns a result for each
+            task, a row or an error.
 
         Raises:
             InputError: as for `workers`.
@@ -215,7 +222,14 @@ def _scheduler(address: str) -> str:
 
 
 def _check(client: Any, address: str, within_s: float, packages: Mapping[str, str]) -> None:
-    """Wait for a worker, at most `within_s` seconds, and `compare` the versions of all workers and the scheduler."""
+    """Wait for a worker, and compare the versions of p2p-sim, of libraries and of plug-ins on all workers and on the
+    scheduler with those of this process. An InputError is raised if there is no worker, or if p2p-sim or a needed
+    plug-in differs; if a library differs, there is a warning.
+
+    Args:
+        client: of Dask. address: of the scheduler, for messages. within_s: seconds to wait at most. packages: the
+        plug-ins that are needed, with their versions; no other plug-in matters.
+    """
     try:
         client.wait_for_workers(1, timeout=within_s)
     except TimeoutError:
@@ -307,9 +321,9 @@ class _Flight:
             raise RunFailed(f"dask: no worker at {self._plan.address} for {self._plan.patience_s:g} s; start some")
 
     def _results_of(self, future: Any) -> list[Done]:
-        """The results of a batch of tasks whose Dask future has ended; empty if they are still to come. They are if the
-        worker ended before its result was fetched, so that Dask computes the batch again, or if too many workers died
-        with the batch, so that its tasks are to run again one by one. A task that was alone with too many deaths gets a
+        """The results of a batch of tasks whose Dask future has ended; empty if they are still to come. That is so in
+        two cases. If the worker ended before its result was fetched, Dask computes the batch again. If too many workers
+        died with the batch, its tasks are to run again one by one. If a task was alone in such a batch, it gets a
         failed result.
 
         Raises:

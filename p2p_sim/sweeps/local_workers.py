@@ -52,7 +52,8 @@ def start(imports: str, perform: Perform) -> Worker:
     """Start a worker process, with the interpreter, its options, the import path and the directory of this process.
 
     Args:
-        imports: module that the worker imports before anything else. perform: runs a batch.
+        imports: name of the module that the worker imports before anything else. perform: takes a batch of tasks and
+        returns a list with a result for each; the worker calls it for every batch.
     """
     here, there = Pipe()
     watched, life = Pipe(duplex=False)
@@ -73,12 +74,12 @@ def start(imports: str, perform: Perform) -> Worker:
 
 
 def serve(pipe: int, life: int) -> None:
-    """Perform batch after batch and send the results, in a worker process, until the driver closes the pipe.
-
-    An empty first message reports that the worker is ready.
+    """The work of a worker process: perform batch after batch and send the results, until the driver (the process that
+    started it) closes the pipe. An empty first message reports that the worker is ready.
 
     Args:
-        pipe, life: handles of this process's ends of the pipes of `Worker`.
+        pipe: file descriptor of the worker's end of the pipe on which batches come and results go. life: file
+        descriptor of its end of a pipe on which nothing is sent, and which closes when the driver ends.
     """
     threading.Thread(target=_end_with_driver, args=(Connection(life, writable=False),), daemon=True).start()
     connection = Connection(pipe)
@@ -93,10 +94,10 @@ def serve(pipe: int, life: int) -> None:
 
 
 def _end_with_driver(life: Connection) -> None:
-    """End this process when the driver has ended for any reason; without this the worker would finish its batch first.
+    """End this worker process as soon as the driver, the process that started it, has ended for any reason. A thread of
+    the worker waits here; without it the worker would finish its batch first.
 
-    Args:
-        life: a pipe that closes when the driver ends.
+    life: the worker's end of a pipe on which nothing is sent, and which closes when the driver ends.
     """
     wait([life])
     os._exit(1)
@@ -117,7 +118,7 @@ class LocalProcesses:
     not import the main module, so that a script needs no `if __name__ == "__main__"`.
 
     workers: number of processes, at least 1.
-    attempts: a task that was the only task of so many workers that died is given up.
+    attempts: a task is given up if so many workers have died while it was their only task.
     imports: module that each worker imports at its start, so that no task waits for the import.
     alone_s: if above 0, this process runs batches itself at first. Workers start after so many seconds, and this
         process stops running batches when one worker is ready. A shorter run starts no worker.
@@ -134,6 +135,10 @@ class LocalProcesses:
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
         """Yields the results of each batch when it has ended; every task has exactly one result.
+
+        Args:
+            batches: groups of tasks that a worker gets together. perform: takes a batch and returns a result for each
+            task, a row or an error.
 
         Raises:
             RunFailed: workers cannot even start.
@@ -192,14 +197,17 @@ class _Crew:
             self._give(hired)
 
     def alone(self, seconds: float) -> Iterator[list[Done]]:
-        """Yields the results of batches that this process runs itself, until a worker is ready.
+        """Yields the results of batches that this process runs itself, until a worker is ready. A run that is shorter
+        than `seconds` starts no worker at all, since a worker needs some seconds to load modules.
 
         Args:
             seconds: time after which workers are started.
         """
 
         def hire_others() -> None:
-            """Start all workers but one, which this process replaces; each takes up a batch as soon as it is ready."""
+            """Start all workers but one: as long as workers start, this process works in place of one. Each worker gets
+            a batch now and takes it up as soon as it is ready.
+            """
             with self._lock:
                 for _ in range(self._queue.draw(self._plan.workers - 1)):
                     self.hire(at_once=True)
@@ -242,7 +250,12 @@ class _Crew:
         return [results for results in news if results]
 
     def _news(self, hired: _Hired) -> list[Done]:
-        """The results that a worker has sent; of one that died, those of tasks that are given up."""
+        """What came from a worker: the results of its batch, or none if it only reports that it is ready. If the worker
+        has died, the tasks of its batch are queued again, except for a task with which too many workers have died: it
+        is given up, and its failed result is returned.
+
+        hired: the worker, with the batch that it has.
+        """
         try:
             message: list[Done] = hired.worker.pipe.recv()
         except (EOFError, OSError):

@@ -32,9 +32,10 @@ from p2p_sim.sweeps.sweep_file import MOST_POINTS, Axis, Plot, SweepFile
 
 @dataclass(frozen=True)
 class Point:
-    """One combination of values.
+    """One combination of values, one for each swept key.
 
-    settings: dotted keys with the values that are set. columns: the same keys with their cells in rows.
+    settings: the values, by dotted key. columns: by the same keys, the cells of the point's rows: the values as numbers
+    or texts, or their labels.
     """
 
     settings: Mapping[str, Any]
@@ -77,7 +78,9 @@ class SweepPlan:
 
     @cached_property
     def steps(self) -> list[list[tuple[Any, ...]]]:
-        """For each axis and step along it, the values of its keys; whole numbers where the base scenario has one."""
+        """For each axis and each step along it, the values of the axis's keys. Where the base scenario has a whole
+        number, the value is rounded to a whole number.
+        """
         steps = []
         for axis in self.axes:
             # whether the base scenario's value is a whole number; a finite float is then rounded to one
@@ -165,15 +168,17 @@ class SweepPlan:
             self.scenario(point)
 
     def own_data(self) -> list[Replicate]:
-        """Replicate 0 of a scenario for each population along the axes that is read from the user's own files, not
-        generated or public; its data can then be checked before the sweep runs.
+        """Replicate 0 of one scenario for each population of the sweep that is read from the user's own files. With
+        them, these files can be checked before the sweep runs. Populations that are generated or public are left out,
+        since they need no such check.
         """
         own = {s.population.model_dump_json(): s for s in self.examples() if s.population.own}
         return [Replicate(scenario, data_dir=self.data_dir) for scenario in own.values()]
 
     @property
     def sweep_identity(self) -> str:
-        """The identity of the results: a hash of base scenario, swept keys and data files; of a run, its scenario's.
+        """The identity of the results: a hash of the base scenario, the swept keys and the data files; for a run, its
+        scenario's hash.
 
         Values along the axes are left out, so that a sweep with more values extends the same results.
         """

@@ -65,7 +65,8 @@ class SweepResult:
     """A finished sweep or run.
 
     directory: of the results. rows: of the points and replicates that were asked for. failed: how many replicates could
-    not be run. more: the number of rows on disk that were not asked for, of other values or of more replicates.
+    not be run. more: the number of rows on disk that were not asked for, because they have other values or a further
+    replicate.
     """
 
     directory: Path
@@ -89,7 +90,9 @@ class SweepResult:
 
     @cached_property
     def terms(self) -> Terms:
-        """The conditions under which the privacy figures of these rows hold, by the figure's column."""
+        """The privacy statements of these rows without the numbers, merged over the rows: by column of ε, the observer,
+        the bases (how ε was computed), the conditions, and who claims them.
+        """
         terms = read_terms(self.directory)
         return merged([terms[name] for name in dict.fromkeys(self.rows.get("statement", ())) if name in terms])
 
@@ -98,8 +101,8 @@ class SweepResult:
 class _Driver:
     """The replicates of a plan that are not on disk, in batches, and the progress of the plan.
 
-    cold: how many results are still to come from workers that had to load libraries. points: for the latest points, the
-    task of replicate 0, by identity. times: seconds of the latest replicates.
+    cold: how many results are still to come from workers that had to load libraries. points: the tasks of replicate 0
+    of the latest points, by the point's identity. times: seconds of the latest replicates.
     """
 
     plan: SweepPlan
@@ -117,9 +120,13 @@ class _Driver:
                 yield self.task(identity, replicate)
 
     def task(self, identity: str, replicate: int) -> Task:
-        """The task of a replicate of the point with this identity (16 digits).
+        """The task of one replicate of a point, in the form in which a worker gets it.
 
-        A point's scenario is made into text once, and that of a thousand points is kept for later replicates.
+        A task has the point's scenario as JSON text. The tasks of the latest thousand points are kept, so that this
+        text is made once for all replicates of a point.
+
+        Args:
+            identity: the first 16 digits of the point's identity. replicate: the replicate's index.
         """
         if identity not in self.points:
             scenario = self.plan.scenario(self.plan.identified[identity])
@@ -127,7 +134,9 @@ class _Driver:
         return replace(self.points[identity], replicate=replicate)
 
     def batches(self) -> Iterator[Batch]:
-        """Yields the tasks in batches of about half a second, by the times of earlier tasks; those of a run singly."""
+        """Yields the tasks in batches that should take about half a second, judged by the times of earlier tasks. The
+        tasks of a run (a plan without axes) come one by one.
+        """
         tasks = self.tasks()
         while True:
             size = 1
@@ -168,12 +177,11 @@ def run_sweep(
     A sweep writes down failed replicates and goes on. A run, a plan without axes, ends with its first failure.
 
     Args:
-        plan: the points and replicates.
-        out: results directory; default results/<name>-<hash8> below the current directory.
-        executor: runs the tasks; default: this process, one after another.
-        report: called with the progress, before the first and after every batch.
-        work: runs a batch of tasks.
-        finish: called with the directory, to which no other process can write yet, and the rows.
+        plan: the points and replicates. out: results directory; default results/<name>-<hash8> below the current
+        directory. executor: runs the tasks; default: this process, one after another. report: called with the progress,
+        before the first and after every batch. work: takes a batch of tasks and returns a result for each, a row or an
+        error; default: one task after another, each to its row. finish: called at the end with the directory, to which
+        no other process can write yet, and the rows; default: does nothing.
 
     Raises:
         RunFailed, Interrupted: the work was stopped; the error says how many replicates are kept.

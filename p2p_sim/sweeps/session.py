@@ -23,10 +23,12 @@ class Interrupted(KeyboardInterrupt):
 
 
 def warn(scenario: Scenario, data_dir: Path | None, *, replaceable: bool = False) -> None:
-    """Give `advice` on a scenario as warnings: settings that its author probably did not mean.
+    """Warn of settings in a scenario that its author probably did not mean: a Python warning for each, which says how
+    to avoid the mistake.
 
     Args:
-        replaceable: whether an invalid value raises no error, since the points of a sweep may replace it.
+        scenario: the scenario. data_dir: where data files are. replaceable: whether an InputError about an invalid
+        value is dropped, since the scenario is the base of a sweep, whose points may replace the value.
     """
     try:
         lines = advice(Replicate(scenario, data_dir=data_dir))
@@ -114,7 +116,7 @@ def open_session(
         wanted: number of replicates that an error names.
 
     Raises:
-        RunFailed, Interrupted: a RunFailed or a KeyboardInterrupt of the work, with the number of replicates kept.
+        RunFailed, Interrupted: the work failed or was interrupted; the error says how many replicates are kept.
     """
     with open_store(directory, identity, check) as store:
         session = Session(store, executor, wanted=wanted)

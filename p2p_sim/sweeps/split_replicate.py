@@ -41,15 +41,16 @@ class ShardsTask(Task):
 
 
 def _prepare(task: Task) -> Prepared | Streamed:
-    """The users, the mechanism and the network of a task's replicate, before anything is exchanged. It is a `Streamed`,
-    whose users are drawn shard by shard (a shard is a group of whole clusters) and not held in memory, if the scenario
-    allows that; else a `Prepared` with all users.
+    """The users, the mechanism and the network of a task's replicate, before anything is exchanged. If the scenario
+    allows it, the result is a `Streamed`: users are drawn shard by shard (a shard is a group of whole clusters) and not
+    held in memory. Otherwise it is a `Prepared`, which holds all users.
     """
     return prepare_streamed(task.case) if streams(task.case.scenario) else prepare(task.case)
 
 
 _prepared = lru_cache(maxsize=1)(_prepare)
-"""A worker that runs several parts of a replicate draws its users once."""
+"""Prepares a replicate and keeps the last one, so that a worker that runs several parts of a replicate draws its users
+once."""
 
 
 def perform_parts(batch: Batch) -> list[Done]:
@@ -80,9 +81,13 @@ class SplitShards:
     workers = 1
 
     def run(self, batches: Iterator[Batch], perform: Perform) -> Iterator[list[Done]]:
-        """Yields the results of whole replicates, one by one; `perform` is not used.
+        """Yields the results of whole replicates, one by one. The workers run parts of a replicate, each with some of
+        its shards (groups of whole clusters), and this process joins them and computes the row. While it does so for
+        one replicate, the workers go on with the next.
 
-        While this process measures one replicate, the workers go on with the next.
+        Args:
+            batches: tasks of whole replicates. perform: not used, as a part needs another function than a whole
+            replicate; it is here since every executor takes it.
         """
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
         tasks = (task for batch in batches for task in batch)

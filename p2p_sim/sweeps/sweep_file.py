@@ -102,7 +102,8 @@ class SweepFile(Config):
 
 
 def axes_of(axes: Any) -> list[Axis]:
-    """An axis for each entry of a mapping of dotted keys to their values, which are a list, range, array or column.
+    """An axis for each entry of a mapping from dotted keys to their values; the values are a list, a range, an array or
+    a column of a data frame.
 
     Raises:
         InputError: `axes` is something else.
@@ -122,7 +123,9 @@ def axes_of(axes: Any) -> list[Axis]:
 
 
 def plots_of(plots: Any) -> list[Plot]:
-    """The figures in a list of mappings from keys of `Plot` to columns.
+    """The figures of a sweep, from a list of mappings. Each names the columns `x` and `y`, and may name `group` (a
+    column whose values become lines), `facet` (one whose values become panels), and `fit` (true: draw the curve of
+    theory).
 
     Raises:
         InputError: `plots` is something else.

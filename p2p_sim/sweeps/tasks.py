@@ -195,7 +195,9 @@ class TaskQueue:
 
     @property
     def over(self) -> bool:
-        """Whether all batches are handed out, and none waits to be sent again."""
+        """Whether no work is left to hand out: all batches have been handed out, and no task of a batch whose worker
+        died is waiting to be sent again.
+        """
         return self._ended and not self._drawn and not self._suspects
 
     def draw(self, most: int) -> int:
@@ -225,9 +227,9 @@ class TaskQueue:
         self._drawn.appendleft(batch)
 
     def lost(self, batch: Batch, alone: bool, wall_s: float, error: str) -> list[Done]:
-        """Takes back a batch of tasks whose worker died. Its tasks are queued to run again one by one; but a task that
-        was alone, and has now had so many deaths of its own as are allowed, fails instead. Returns the result of the
-        failed task in a list, else an empty list.
+        """Takes back a batch of tasks whose worker died. Its tasks are queued to run again one by one; but if the batch
+        was one task, and as many workers have now died with it alone as are allowed, the task fails instead. Returns
+        the result of the failed task in a list, else an empty list.
 
         Args:
             batch: what the worker had begun. alone: whether only this batch can be the cause, since the worker had

@@ -50,7 +50,11 @@ class Goal:
             raise InputError(f"--accuracy {self.accuracy:g}: must be above 0 and at most 1")
 
     def measured(self, row: Mapping[str, Any]) -> Measured:
-        """The score and ε of a row.
+        """The score and the certified ε of one replicate, from its row. The score is the goal's column: accuracy, error
+        rate, excess risk, or half-L1 distance of a density. If it is to be estimated from released labels and they give
+        only a range of accuracies, the lower end counts. A missing ε counts as infinite.
+
+        row: the row of results, by column.
 
         Raises:
             InputError: the row has no such score.
@@ -90,7 +94,7 @@ class Goal:
 
     @property
     def largest_epsilon(self) -> float:
-        """The largest ε allowed; infinite where the least is searched."""
+        """The largest ε allowed; infinite if the least ε is searched."""
         return math.inf if self.epsilon is None else self.epsilon
 
     def __str__(self) -> str:
@@ -141,8 +145,9 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
 
 def check_goal(look: str, goal: Goal) -> None:
     """Checks that a parameter search can measure its goal with what it looks at, and raises an error if it cannot. A
-    search that looks at released labels or is a curator's cannot judge excess risk or the distance of densities. A
-    curator's search needs a largest ε as its condition, not a least accuracy.
+    search that looks at released labels or is a curator's cannot judge excess risk or the distance of densities: these
+    are computed from the law of the data, which is known only in a simulation. A curator's search needs a largest ε as
+    its condition, not a least accuracy, because its ε is fixed before it looks.
 
     Args:
         look: "public", "released", "curator" or "oracle". goal: the score to be optimised and the condition.

@@ -1,7 +1,7 @@
 """The trials of a search: chosen by Optuna, and kept in its journal, from which a stopped search goes on.
 
-Trial t is chosen from the results of all earlier batches and from the settings of earlier trials of its own batch, by a
-sampler whose seed is derived from the scenario's seed and from t. So the choice does not depend on the number of
+A sampler chooses trial t from the results of all earlier batches and from the settings of earlier trials of its own
+batch. The sampler's seed is derived from the scenario's seed and from t. So the choice does not depend on the number of
 workers, on the order in which results come, or on interruptions.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 JOURNAL = "trials.journal"
 FIRST = 10
-"""Trials that are drawn at random before the sampler learns."""
+"""Number of trials that are drawn at random, before the sampler learns from results."""
 _AGAIN, _AT_RANDOM = 12, 24
 """Largest number of draws until a trial's settings are new: 12 by the sampler, and 24 in all, the others at random."""
 State = Literal["running", "finished", "stopped", "failed"]
@@ -37,8 +37,9 @@ class Trial:
     """One setting that was chosen.
 
     number: from 0, in the order of choice. state: "stopped" if it was hopeless before its last replicate, "failed" if
-    it cannot be run. loss, violation: `Goal.loss` and `Goal.violation` of its replicates; None while it runs or if it
-    failed. replicates: how many these were computed from, else 0.
+    it cannot be run. loss: the number that the search minimises, from its replicates. violation: by how much they miss
+    the goal's condition; 0 or less if they meet it. Both are None while it runs or if it failed. replicates: from how
+    many these numbers were computed, else 0.
     """
 
     number: int
@@ -90,12 +91,17 @@ class Trials:
             storage.set_trial_intermediate_value(stored._trial_id, trial.replicates, trial.loss)
             storage.set_trial_system_attr(stored._trial_id, "constraints:goal", trial.violation)
         values = [trial.loss] if trial.state == "finished" and trial.loss is not None else None
-        # last: a trial without a state runs again
+        # the state is set last, since a trial that has none runs again
         storage.set_trial_state_values(stored._trial_id, TrialState[_IN_OPTUNA[trial.state]], values)
         self.all[trial.number] = trial
 
     def _choose(self, number: int, before: Sequence[Trial]) -> Settings:
-        """Settings that no earlier trial has; if none of the draws is new, the last one."""
+        """The settings of a new trial: the first of up to 24 draws that no earlier trial has; if none of the draws is
+        new, the last one.
+
+        Args:
+            number: of the trial, from 0. before: the earlier trials; those of the same batch are without results.
+        """
         tried = {_key(trial.settings) for trial in before}
         for attempt in range(_AT_RANDOM):
             settings = self._drawn(number, attempt, before)
@@ -104,9 +110,13 @@ class Trials:
         return settings
 
     def _drawn(self, number: int, attempt: int, before: Sequence[Trial]) -> Settings:
-        """The settings that the sampler draws for a trial, given the results of the trials `before`.
+        """One draw of settings for a trial. The sampler draws them given the results of the trials `before`; for the
+        first ten trials, and from the thirteenth draw for one trial on, they are drawn at random instead. The same
+        arguments give the same draw.
 
-        attempt: how many earlier draws for this trial gave settings that were tried before.
+        Args:
+            number: of the trial, from 0. attempt: how many draws for this trial came before, all of settings that were
+            tried already; it changes the random numbers. before: the earlier trials.
         """
         import optuna
 

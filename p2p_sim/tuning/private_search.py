@@ -56,7 +56,9 @@ class PrivateSearchPlan:
 
     @cached_property
     def calibrated(self) -> tuple[Scenario, ...]:
-        """The candidates, each with noise for the ε of one run."""
+        """The candidate scenarios, with the noise of each mechanism calibrated to the ε of one run. This ε was chosen
+        such that the whole selection keeps within its ε.
+        """
         return tuple(scenario.replace(**{TARGET: self.run_epsilon}) for scenario in self.candidates)
 
     def runs(self, seed: int, replicate: int = 0) -> list[int]:
@@ -68,13 +70,17 @@ class PrivateSearchPlan:
 def planned(
     candidates: Sequence[Scenario], epsilon: float, mean_runs: float, data_dir: Path | None = None
 ) -> PrivateSearchPlan:
-    """Calibrate the noise of one run so that the whole selection has at most this ε at the scenarios' δ.
+    """The plan of a private selection: runs of randomly drawn candidates on the same users, of which only the one with
+    the best noisy score is released. The noise of a run is calibrated so that the whole selection has at most this ε at
+    the scenarios' δ. The plan also has the law of the number of runs, the scale of the score's noise, and the privacy
+    bound of the whole.
 
-    A run trains and scores on the same users, so it pays for both, at the price of the worst of all candidates.
+    A run trains and scores on the same users, so it pays for both, as if it were always the worst of all candidates.
 
     Args:
-        candidates: at least one; each takes `mechanism.target_epsilon`. mean_runs: mean number of runs, above 1; the
-            number has the logarithmic law. data_dir: where data files are.
+        candidates: scenarios, at least one; each takes `mechanism.target_epsilon`. epsilon: ε of the whole selection.
+        mean_runs: mean number of runs, above 1. The number k = 1, 2, ... has the logarithmic law, with probability ∝
+        (1-γ)^k/k for some γ in (0, 1). data_dir: where data files are.
 
     Raises:
         InputError: a mechanism has no curator or no target, or no noise is enough.
@@ -102,8 +108,8 @@ def _whole(
     candidates: tuple[Scenario, ...], run_epsilon: float, scale: float, law: RunLaw, data_dir: Path | None
 ) -> PrivacyBound:
     """The privacy bound of a whole selection: several runs, each with a candidate drawn at random, of which only the
-    one with the best noisy score is released. Every run is charged the worst of all candidates, composed with the noisy
-    score.
+    one with the best noisy score is released. Every run is charged, at each ε, the largest δ of any candidate, composed
+    with the privacy of the noisy score.
 
     Args:
         candidates: scenarios that may be drawn. run_epsilon: ε to which each run's mechanism is calibrated. scale:
@@ -118,9 +124,13 @@ def _whole(
 
 @cached(LRUCache(4096), key=lambda text, scenario, data_dir: (text, scenario.folder, data_dir))
 def _accountant(text: str, scenario: Scenario, data_dir: Path | None) -> Accountant:
-    """The accountant of a scenario's mechanism for the users of replicate 0.
+    """The accountant of a scenario's mechanism for the users of replicate 0, on whom all runs of a selection train. An
+    error is raised if the mechanism has no curator who holds true labels, if it states ε at one δ only, or if one of
+    its parameters is computed from true labels.
 
-    text: the scenario without its learner, on which no accountant depends; with both folders, the key of the cache.
+    Args:
+        text: the scenario as JSON without its learner, on which no accountant depends. Accountants are kept by this
+        text and both folders. scenario: the scenario. data_dir: where data files are.
     """
     people = Replicate(scenario, data_dir=data_dir).people()
     setup = Setup(
@@ -162,9 +172,9 @@ def candidates_of(base: Scenario, space: Space) -> list[Settings]:
 
 
 def perform_runs(batch: Batch, noise_scale: float) -> list[Done]:
-    """Runs the tasks of a private selection one after another and returns their results; each row has a noisy score of
-    the model. All tasks have the same users, those of replicate 0; the task's own replicate index decides only the
-    noise.
+    """Runs the tasks of a private selection one after another and returns a result for each: its row, with the noisy
+    score of the learned model as a further column, or an error. All tasks have the same users, those of replicate 0;
+    the task's own replicate index decides only the noise.
 
     Args:
         batch: the tasks. noise_scale: scale of the noise on the score, the number of users whose label the model
@@ -180,15 +190,17 @@ def tune_privately(
     executor: Executor | None = None,
     report: Report = lambda ended, wanted: None,
 ) -> Tuned:
-    """Perform those runs of a private selection that are not on disk yet; a run on disk never gets new noise.
+    """Perform those runs of a private selection that are not on disk yet; a run on disk never gets new noise. The
+    result has the directory, a trial for each run, the best setting and the files that were written.
 
     Every run draws its setting uniformly, and has its own noise; the number of runs is drawn from a public law. The run
     with the largest noisy score wins. ε covers the whole: training, score and choice. To show how good the winner's
     settings are, they run again on other users, which only a simulation can do.
 
     Args:
-        tuning: the search, of look "curator". mean_runs: how many runs there are on average.
-        out, executor, report: as in `tune`.
+        tuning: the search, of look "curator". mean_runs: how many runs there are on average. out: results directory;
+        None: one named after the scenario. executor: runs the tasks; default: this process. report: called with the
+        numbers of finished and of all runs.
 
     Raises:
         InputError: no noise is enough for ε, or no run could be run.
@@ -241,9 +253,13 @@ def tune_privately(
 
 
 def _task(plan: PrivateSearchPlan, candidate: int, replicate: int, tuning: Tuning) -> Task:
-    """The task of one replicate of a candidate, whose noise is calibrated to the ε of one run.
+    """One replicate of a candidate as a task, which a worker can run; the candidate's noise is calibrated to the ε of
+    one run.
 
-    candidate: its index in `plan.candidates`.
+    Args:
+        plan: the selection. candidate: the candidate's index in it. replicate: index of the replicate. For a run of the
+        selection it decides only the noise; when the winner is run again, it decides the users too. tuning: the search,
+        for its data directory.
     """
     scenario = plan.calibrated[candidate]
     point = Replicate(scenario, data_dir=tuning.data_dir).identity[:16]
@@ -254,7 +270,9 @@ def _run(session: Session, tuning: Tuning, trials: dict[Task, Trial], work: Perf
     """Run tasks that are not on disk yet, and keep their rows; the first failure ends the selection.
 
     Args:
-        trials: the trial of each task. report: called with how many tasks are finished, and of how many.
+        session: the open results directory, with the executor that runs the tasks. tuning: the search. trials: the
+        trial of each task. work: takes a batch of tasks and returns a result for each, a row or an error. report:
+        called with how many tasks are finished, and of how many.
     """
     missing = [task for task in trials if not session.store.has(task.point, task.replicate)]
     finished = len(trials) - len(missing)

@@ -72,13 +72,15 @@ def tune(
     report: Report = lambda ended, wanted: None,
     work: Perform | None = None,
 ) -> Tuned:
-    """Run the trials of a search that are not on disk, and write its outcome; more trials extend it later.
-
-    The result is the same for any number of workers and after any interruption.
+    """Run the trials of a search that are not on disk, and write its outcome; more trials extend it later. The result
+    has the directory, the trials, the best setting and the files that were written. It is the same for any number of
+    workers and after any interruption.
 
     Args:
-        tuning: the search. trials: their number. out: results directory. executor: runs the tasks; default: this
-            process. report: called as trials end. work: runs a batch of tasks; default: what the look needs.
+        tuning: the search. trials: their number. out: results directory; None: one named after the scenario. executor:
+        runs the tasks; default: this process. report: called with the numbers of ended and of wanted trials. work:
+        takes a batch of tasks and returns a result for each; default: runs each task to its row; in a search of
+        released labels, the row also has an accuracy estimated from them.
 
     Raises:
         InputError: no setting that was tried meets the goal; the message gives the nearest. Rows and tables are kept.
@@ -126,15 +128,23 @@ def tune(
 
 
 def perform_judged(batch: Batch) -> list[Done]:
-    """Runs tasks one after another and returns their results. Each row has, besides the usual columns, an estimate of
-    the accuracy with its interval, made without true labels: the model learns from two thirds of the released noisy
-    labels and is judged by the other third.
+    """Runs tasks one after another and returns a result for each, a row or an error. Each row has, besides the usual
+    columns, an estimate of the accuracy (`validated`) and the ends of its interval (`validated_lower`,
+    `validated_upper`), made without true labels: the model learns from two thirds of the released noisy labels and is
+    judged by the other third.
     """
     return [attempt(task, lambda task: row_judged(task.case)) for task in batch]
 
 
 def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetting | None:
-    """The best trial that meets the condition on ε also in fresh replicates, at which the search did not look."""
+    """The best trial that can be run in fresh replicates too, at which the search did not look, and whose ε stays
+    within the goal's largest ε there; None if there is none. The goal's condition on accuracy is not checked again. The
+    result has the trial, its mean score in the search, its fresh rows, and its largest ε over all replicates.
+
+    Args:
+        tuning: the search. runs: reads or runs the replicates of trials. ended: the trials of the search, all of which
+        have ended.
+    """
     count = tuning.searched
     for trial in best(ended):
         fresh = range(count, count + tuning.base.replicates)
@@ -149,7 +159,11 @@ def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetti
 
 
 def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
-    """Mean score and largest ε of a trial over the replicates that the search looked at; None if there are none."""
+    """Mean score and largest ε of a trial over the replicates that the search looked at; None if there are none.
+
+    Args:
+        tuning: the search, whose goal defines the score. runs: has the rows of all trials. trial: the trial.
+    """
     replicates = [tuning.goal.measured(row) for row in runs.rows(trial, range(trial.replicates))]
     if not replicates:
         return None
@@ -157,7 +171,11 @@ def _figures(tuning: Tuning, runs: TrialRuns, trial: Trial) -> Measured | None:
 
 
 def _missed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> str:
-    """The end of an error if no trial meets the goal: the ε or accuracy that comes nearest, and its settings."""
+    """The end of an error's message if no trial meets the goal: the ε or accuracy that comes nearest, and its settings.
+
+    Args:
+        tuning: the search. runs: has the rows of all trials. ended: the trials, at least one of them with results.
+    """
     goal, close = tuning.goal, [*best(ended), *nearest(ended)][0]
     rows = runs.rows(close, range(tuning.searched + tuning.base.replicates))
     replicates = [goal.measured(row) for row in rows]

@@ -48,9 +48,12 @@ class Search:
         return self.trials.all[:wanted]
 
     def _ended(self, chosen: Sequence[Trial]) -> list[Trial]:
-        """Run a batch of trials until each has ended, and return them with their results, in their order.
+        """Run a batch of trials until each has ended, and return them with their results, in their order. A trial ends
+        when all its replicates have run, or when one cannot be run. If hopeless trials are stopped, it also ends if it
+        is hopeless after 2, 4, 8, ... replicates.
 
-        Trials that ended before are measured again from the rows on disk, since later trials are compared with them.
+        A trial that ended before this search was resumed gets its results again from the rows on disk, since later
+        trials are compared with them.
         """
         going, ended = list(chosen), list[Trial]()
         first = chosen[0].number
@@ -79,17 +82,23 @@ class Search:
         return sorted(ended, key=lambda trial: trial.number)
 
     def _with_result(self, trial: Trial, state: State) -> Trial:
-        """A trial that has ended, with its loss and violation over the replicates that it has."""
+        """A trial that has ended, with its loss and violation over the replicates that it has.
+
+        state: "finished" if all replicates ran, or "stopped" if the trial was hopeless before its last replicate.
+        """
         replicates = self._measured[trial.number]
         loss, violation = self.goal.loss(replicates), self.goal.violation(replicates)
         return replace(trial, state=state, loss=loss, violation=violation, replicates=len(replicates))
 
     def _hopeless(self, replicates: Sequence[Measured], first: int) -> bool:
-        """Whether a trial cannot win, or is worse than the median of earlier trials with as many replicates.
+        """Whether a trial should be stopped. If the least ε is searched, it is hopeless once its largest ε is at least
+        that of some earlier trial that met the condition on accuracy. If ε is limited, it is hopeless once its ε
+        exceeds the limit, or once its score is worse than the median of earlier trials that kept within the limit after
+        as many replicates; there must be at least five of them.
 
         Args:
-            replicates: of the trial, so far. first: number of the first trial of its batch; results from it on are not
-                looked at.
+            replicates: of the trial, so far. first: number of the first trial of its batch; only trials before it are
+            looked at.
         """
         loss, count = self.goal.loss(replicates), len(replicates)
         if self.goal.epsilon is None:
@@ -108,7 +117,9 @@ def is_met(trial: Trial) -> bool:
 
 
 def best(trials: Sequence[Trial]) -> list[Trial]:
-    """The trials that meet the goal, the best first."""
+    """The trials that ran all their replicates and meet the goal's condition on ε or accuracy, the best first: the
+    largest mean score or, if the least ε is searched, the smallest ε.
+    """
     return sorted(filter(is_met, trials), key=lambda trial: (trial.loss or 0.0, trial.number))
 
 

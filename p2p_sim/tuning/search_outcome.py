@@ -38,10 +38,12 @@ class BestSetting:
 def trials_table(
     trials: Sequence[Trial], measured: Mapping[int, Measured | None], goal: Goal, look: str
 ) -> pd.DataFrame:
-    """A row for each trial: its number, state, replicates and settings, mean score, largest ε, and the search's look.
+    """A row for each trial: its number, state, number of replicates and settings, its mean score and largest ε, whether
+    it meets the goal, and at what the search looked.
 
     Args:
-        measured: by trial number, mean score and largest ε over its replicates; None for a trial that could not be run.
+        trials: the trials. measured: by trial number, mean score and largest ε over its replicates; None for a trial
+        that could not be run. goal: its column names the score. look: at what the search looked, such as "public".
     """
     rows = []
     for trial in trials:  # score and ε are empty for a trial that could not be run
@@ -68,10 +70,13 @@ def write_outcome(
     measured: Mapping[int, Measured | None],
     best: BestSetting | None,
 ) -> list[Path]:
-    """Write tables, figure and, if a setting meets the goal, its scenario; return the files.
+    """Write the trials as two tables (trials.csv and trials.parquet), a figure of them and, if a setting meets the
+    goal, the scenario with this setting (found.toml); return the files.
 
     Args:
-        measured: as for `trials_table`. best: the setting that meets the goal, if one does.
+        directory: of the results. tuning: the search. trials: its trials. measured: by trial number, mean score and
+        largest ε over its replicates; None for a trial that could not be run. best: the setting that meets the goal,
+        with its largest ε; None if no setting does.
     """
     from p2p_sim.figures import plot_search
 

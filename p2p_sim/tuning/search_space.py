@@ -20,14 +20,16 @@ USUAL: Mapping[str, tuple[float, float, bool]] = {
     "clusters.min_size": (2, 128, True),
     "learner.l2": (1e-3, 1e3, True),
 }
-"""Lowest value, highest value and whether the scale is logarithmic, of the keys that are searched by default."""
+"""For each key that is searched by default: the lowest value, the highest value, and whether the scale is logarithmic.
+"""
 NOISE: Mapping[str, tuple[float, float, bool]] = {
     "mechanism.target_epsilon": (0.05, 8.0, True),
     "mechanism.flip_prob": (0.001, 0.45, False),
     "mechanism.noise_multiplier": (0.2, 50.0, True),
     "mechanism.randomizer.epsilon": (0.1, 8.0, True),
 }
-"""Lowest value, highest value and whether the scale is logarithmic, of keys that decide how much noise there is."""
+"""For each key that decides how much noise there is: the lowest value, the highest, and whether the scale is
+logarithmic."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def _ranged(where: str, key: str, ends: Sequence[float], log: bool) -> Dimension
 
 
 def noise_key(scenario: Scenario) -> str | None:
-    """The scenario's key of the amount of noise, such as mechanism.flip_prob; None if it has no such key."""
+    """The scenario's key that sets the amount of noise, such as mechanism.flip_prob; None if it has no such key."""
     tree = scenario.model_dump(mode="json")
     return next((key for key in EITHER if value_at(tree, key) is not None), None)
 
@@ -176,10 +178,12 @@ def calibrated(scenario: Scenario, epsilon: float) -> Scenario | None:
 
 
 def usual_space(scenario: Scenario, noise: bool) -> Space:
-    """The space that is searched by default: noise, θ, clusters and penalty, as far as the scenario has these keys.
+    """The space that is searched by default: the key of the noise, the sampling rate θ, the number and the least size
+    of clusters, and the weight of the learner's L2 penalty, as far as the scenario has these keys.
 
     Args:
-        noise: whether the noise is searched; otherwise it follows from a target ε.
+        scenario: what is searched. noise: whether the key of the noise is searched; if not, the noise follows from a
+        target ε.
 
     Raises:
         InputError: the scenario has none of these keys.

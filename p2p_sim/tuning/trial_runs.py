@@ -23,7 +23,7 @@ TRIAL, LOOK = "trial", "look"
 
 
 def scenario_with(base: Scenario, settings: Settings) -> Scenario:
-    """The scenario of a trial; kinds are set before the keys that belong to them."""
+    """The base scenario with the settings of a trial. Kinds are set before the keys that belong to them."""
     ordered = sorted(settings, key=lambda key: not key.endswith(".kind"))
     return base.replace(**{key: settings[key] for key in ordered})
 
@@ -32,8 +32,10 @@ def scenario_with(base: Scenario, settings: Settings) -> Scenario:
 class Tuning:
     """A search ready to run.
 
-    base: the scenario, its noise calibrated if ε fixes it. space: the keys that are varied, with their values.
-    goal: the score or ε by which settings are compared. look: what the choice looks at, a key of `COSTS`.
+    base: the scenario; if ε fixes its noise, the noise is calibrated. space: the keys that are varied, with their
+    values.
+    goal: the score or ε by which settings are compared. look: what the choice looks at: "public", "released", "curator"
+    or "oracle".
     data_dir: where data files are.
     """
 
@@ -61,7 +63,10 @@ class Tuning:
 
     @property
     def described(self) -> dict[str, Any]:
-        """The search in the form that its manifest has."""
+        """The search as its manifest states it, a dict with the goal (column, largest ε, least accuracy), the space
+        (each key with its values), the batch (how many trials are chosen together), and the look (at what the choice
+        looks).
+        """
         goal = {"column": self.goal.column, "epsilon": self.goal.epsilon, "accuracy": self.goal.accuracy}
         space = [dimension.described() for dimension in self.space.dimensions]
         return {"goal": goal, "space": space, "batch": self.space.batch, "look": self.look}
@@ -87,10 +92,12 @@ class Tuning:
         return default_directory(f"{self.base.name}-tune", self.identity)
 
     def write_manifest(self, directory: Path, identity: str, **extra: object) -> None:
-        """Write the manifest of the search into its results directory.
+        """Write the manifest of the search, the file that says what was run, into its results directory.
 
-        identity: of the search, as the manifest names it. extra: further keys besides the scenario's and those of
-        `described`.
+        Args:
+            directory: of the results. identity: the hash that results of this search must have; a private selection
+            adds its mean number of runs to the search's own `identity`. extra: further entries besides those of the
+            scenario and of the search.
         """
         base, search = self.base, {**self.described, "kind": "tune", **extra}
         write_manifest(
@@ -108,9 +115,13 @@ class Tuning:
     def opened(
         self, directory: Path, identity: str, executor: Executor, wanted: int
     ) -> AbstractContextManager[Session]:
-        """A session that runs tasks and keeps their rows in the directory; it refuses rows of another search.
+        """A context with an open results directory, in which tasks are run and their rows are kept; no other process
+        can write to it meanwhile. An InputError is raised if a row on disk lacks a searched key or the columns of a
+        search.
 
-        identity: of the search. executor: runs the tasks. wanted: how many trials there are to be, for the progress.
+        Args:
+            directory: of the results. identity: the hash that results already there must have. executor: runs the
+            tasks. wanted: how many trials there are to be, for the progress.
         """
 
         def check(row: Row) -> None:
@@ -140,11 +151,11 @@ class TrialRuns:
     def measure(self, trials: Sequence[Trial], rung: range) -> Mapping[int, ByReplicate]:
         """The score and ε of some trials in some replicates: by the trial's number, then by the replicate's index; None
         for a replicate without a row, and nothing for a trial whose settings are not valid. A trial is one setting that
-        the search tries. Replicates that are not on disk are run first, but only for trials that have not ended.
+        the search tries. Replicates that are not on disk are run first, but only for trials with the state "running".
 
         Args:
-            trials: the trials. rung: the replicates' indices; a search measures the first few of all trials, then
-            more of those that are still hopeful.
+            trials: the trials. rung: the replicates' indices. A search measures the first few replicates of all trials,
+            then more replicates of those trials that are still hopeful.
         """
         points = {trial.number: self._point(trial) for trial in trials}
         # two trials of the same settings are one point, which the later one runs
@@ -171,7 +182,9 @@ class TrialRuns:
         return [row for row in rows if row is not None]
 
     def _point(self, trial: Trial) -> Task | None:
-        """The trial's scenario as a task of its first replicate; None if its settings make no valid scenario."""
+        """The trial's scenario with its identity as a task, which a worker can run; its replicate is 0, and is replaced
+        for others. None if the settings make no valid scenario; then this is written down as a failure.
+        """
         if trial.number not in self._points:
             data_dir = self.tuning.data_dir
             try:
@@ -189,7 +202,13 @@ class TrialRuns:
         self._rows.update({(run.task.point, run.task.replicate): run.row for run in results if run.row is not None})
 
     def _measured(self, point: Task | None, rung: range) -> ByReplicate:
-        """The replicates of a point, by index, None where one could not be run; empty where there is no point."""
+        """The score and ε of some replicates of a trial's scenario, by the replicate's index; None for a replicate
+        without a row.
+
+        Args:
+            point: a task with the scenario's identity; None: the trial has no valid scenario, and the result is empty.
+            rung: the replicates' indices.
+        """
         if point is None:
             return {}
         rows = {index: self._rows.get((point.point, index)) for index in rung}

@@ -19,7 +19,9 @@ ROUNDING = 1e-12
 
 
 def comparison_output(comparison: Comparison) -> Output:
-    """The output of `p2p-sim compare`: both directories, settings that differ, and differences with their intervals."""
+    """The output of `p2p-sim compare`: the two directories of results, the settings that differ, and the differences,
+    with their intervals.
+    """
     first, second = comparison.first, comparison.second
     compared = Verbatim(f"first:  {first.directory} ({first.name})\nsecond: {second.directory} ({second.name})")
     settings = [
@@ -30,7 +32,11 @@ def comparison_output(comparison: Comparison) -> Output:
 
 
 def _table(comparison: Comparison) -> Table:
-    """A table with a line for each difference."""
+    """A table of all differences between two directories of results, second minus first, grouped by the compared column
+    of the results. Each line is for one point (a combination of swept values) or for all points together. It has the
+    mean in the first and in the second directory (of an ε, the worst), their difference, its 95% interval, and the
+    number of pairs or of replicates.
+    """
     table = Table(title="Second minus first", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.padding = (0, 1, 0, 0)
     table.add_column("point", overflow="fold", min_width=14)
@@ -46,14 +52,14 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
-    """The cells of one difference; a difference of ε has no interval, since ε is never averaged."""
+    """The cells of the table's line for one difference. One of ε has no interval, since ε is never averaged."""
     between = difference.difference
     form = number
     if difference.column.startswith("epsilon"):
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
-    # an ε, without interval: the worst replicate of each side, if both have replicates of the point
+    # an ε has no interval: it is the worst replicate of each side, if both sides have replicates of the point
     if between is None:
         cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
@@ -66,9 +72,10 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
 
 
 def _method(comparison: Comparison) -> tuple[str, ...]:
-    """Three sentences on how two results directories were compared: whether the 95% intervals of the differences are of
-    paired replicates or, as the seeds differ, of independent samples (Welch); what "all points" averages over; and that
-    an ε is the worst of the replicates.
+    """Three sentences on how two directories of results were compared, as a tuple. The first says whether the 95%
+    intervals of the differences are for paired replicates or, as the seeds differ, for independent samples (Welch). The
+    second says that a line for all points averages over the points (combinations of swept values) that both directories
+    have. The third says that an ε is the worst of the replicates.
     """
     text = "Paired by replicate: both used the same seed, so a replicate uses the same random numbers on both sides."
     of = "the replicates that both have"
@@ -115,9 +122,9 @@ def _figures(difference: Difference) -> dict[str, Any]:
 
 
 def interval_cells(mean: Mean, scale: float) -> tuple[str, str]:
-    """Two cells, a mean difference and its interval; a number that differs from 0 by rounding alone is 0.
+    """Two cells: a mean difference and its interval. A number that differs from 0 only by rounding is shown as 0.
 
-    scale: the larger absolute value of the two compared.
+    mean: the difference with its interval. scale: the larger absolute value of the two compared numbers.
     """
     ends = (mean.value, mean.low, mean.high)
     value, low, high = ("0" if abs(end) <= ROUNDING * scale else f"{end:+.3g}" for end in ends)

@@ -41,9 +41,10 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
 
 
 def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
-    """Print for each file of data sets where it is, or where to put it.
+    """Print for each file of some data sets where it is, or where to put it.
 
-    checks: each data set with the files that were looked for. directory: of data files; None: the user named none.
+    checks: each data set with the files that were looked for. directory: where data files are; None: the user named no
+    directory.
     """
     if directory is None:
         say("No directory is named: name one with --data-dir DIR, or set P2P_SIM_DATA=DIR.")
@@ -62,7 +63,8 @@ def print_check(checks: Iterable[DataSetFiles], directory: Path, named: bool) ->
     """Print each file that is here with its version or its fault, and return the number of faults.
 
     Args:
-        named: whether the user named the data sets; if not, a data set without any file here is no fault.
+        checks: each data set with the files that were looked for. directory: where the files should be. named: whether
+        the user named the data sets; if not, a data set without any file here is no fault.
     """
     faults = 0
     for data_set, files in checks:
@@ -90,7 +92,10 @@ def print_fetched(data_set: DataSet, paths: Sequence[Path]) -> None:
 
 
 def catalogue_output(entries: Sequence[Entry]) -> Output:
-    """The output of `p2p-sim scenarios`: scenarios, then sweeps, each with its name, what it shows and needs."""
+    """The output of `p2p-sim scenarios`: the scenarios, then the sweeps, each with its name, a sentence on its purpose,
+    and what it needs, such as a data set or a plug-in, and whether this machine has that. entries: the scenarios and
+    sweeps that come with p2p-sim.
+    """
     record, parts = {}, list[Table | str]()
     for title, sweep in (("Scenarios: p2p-sim run NAME", False), ("Sweeps: p2p-sim sweep NAME", True)):
         if chosen := [entry for entry in entries if entry.sweep == sweep]:
@@ -126,13 +131,13 @@ def _state(need: str) -> str:
 
 
 def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
-    """Print BibTeX entries of references. Above each stand comment lines, which BibTeX ignores, with the settings of
-    the scenario that rest on it. Comments at the end name each plug-in with its version, and point to its own
-    documentation.
+    """Print BibTeX entries of references. Above each entry stand comment lines, which BibTeX ignores, with the
+    scenario's settings that rest on this reference. Comments at the end name each plug-in with its version, and point
+    to the plug-in's own documentation.
 
     Args:
         cited: for the BibTeX key of each reference, the settings that rest on it, such as "mechanism.kind =
-        label_exchange". packages: versions of plug-ins by package name.
+        label_exchange". packages: the version of each plug-in, by its package's name.
     """
     parts = ["\n".join([*(f"% {line}" for line in why), references()[key].bibtex()]) for key, why in cited.items()]
     parts += [f"% Plug-in {name} {version}: see its own documentation" for name, version in packages.items()]
@@ -142,7 +147,8 @@ def print_citation(cited: Mapping[str, list[str]], packages: Mapping[str, str]) 
 def print_citation_json(cited: Mapping[str, list[str]], packages: Mapping[str, str]) -> None:
     """Print references and plug-ins as one JSON object.
 
-    cited: for the BibTeX key of each reference, what it is cited for. packages: versions of plug-ins by name.
+    cited: for the BibTeX key of each reference, the settings that rest on it. packages: the version of each plug-in, by
+    its package's name.
     """
     entries = [
         {"key": key, "type": references()[key].type, **references()[key].fields, "used": why}

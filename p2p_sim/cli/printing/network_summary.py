@@ -11,9 +11,13 @@ from p2p_sim.privacy import PrivacyBound
 
 
 def network_output(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> Output:
-    """The output of `p2p-sim network`: the replicate's counts, the statement's conditions, and the figures' paths.
+    """The output of `p2p-sim network`: a table of what happened on the network in one replicate, then whom the privacy
+    statement protects and under which conditions, and the paths of the figures.
 
-    record: the replicate's counts by name, from `observed_network.record`.
+    Args:
+        record: the numbers of the table by name, such as counts of messages, with the name of the scenario and the
+        number of the replicate. figures: files that were drawn. statement: the replicate's ε and δ against the learner,
+        with their conditions.
     """
     title = f"{record['name']}: the network of replicate {record['replicate']}"
     table = two_columns(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))
@@ -21,7 +25,9 @@ def network_output(record: dict[str, Any], figures: Sequence[Path], statement: P
 
 
 def oddities(record: Mapping[str, Any]) -> dict[str, str]:
-    """The counts in a record that show something unusual about the overlay, as texts by column, without zeros."""
+    """The counts in a record that show something unusual about the overlay, the graph of who may ask whom: as texts, by
+    their names in the record, without those that are 0.
+    """
     return {column: f"{record[column]:,}" for column in ODDITIES if record[column]}
 
 
@@ -98,9 +104,9 @@ def _seconds(value: float | None) -> str:
 
 
 def message_lines(rows: Any, verbose: bool) -> list[Line]:
-    """Lines, each a label and a text, about the messages of a run: the share of requests that were answered and, if
-    `verbose`, submissions per user and how soon half and 99% of what was sent to learn from had arrived. Empty if no
-    messages were simulated or nobody asked.
+    """Lines, each a label and a text, about the messages of a run: the share of requests that were answered. With
+    `verbose`, also the number of submissions per user, and how soon half and 99% of the submissions (or of the models
+    that organisations exchange) had arrived. Empty if no messages were simulated or nobody asked.
 
     Args:
         rows: a data frame with the run's results, a row for each replicate (random repetition). verbose: adds the

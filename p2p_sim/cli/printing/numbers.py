@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 Line = tuple[str, str]
 PROSE, PIPED, UNLIMITED = 80, 100, 100_000
-"""Widths in columns: of sentences on a terminal, of lines in a file or a pipe, and of a table being measured."""
+"""Widths in columns: of sentences on a terminal, of lines in a file or a pipe, and of a table that is being measured.
+"""
 
 ODDITIES = {
     "isolated_users": "users have no neighbour: they fetch nothing, and nobody fetches their label",
@@ -33,7 +34,9 @@ ODDITIES = {
 
 
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:
-    """The row with the largest ε of the learner, as values by column."""
+    """The row of results, among all replicates (random repetitions) and points, with the largest certified ε against
+    the learner, in the column "epsilon_upper". The result has the row's values by column.
+    """
     position = int(rows["epsilon_upper"].astype(float).argmax())
     return {str(column): rows[column].iloc[position] for column in rows}
 
@@ -46,8 +49,8 @@ class Verbatim(str):
 class Output:
     """The results of a command: a record for JSON, and tables and sentences for people.
 
-    record: all results, for one JSON object. parts: for people, in order: tables, sentences, paths of files, and bounds
-    (whose conditions are printed).
+    record: all results, for one JSON object. parts: what people read, in order: tables, sentences, paths of files, and
+    privacy bounds, of which the conditions are printed.
     """
 
     record: Mapping[str, Any]
@@ -84,9 +87,10 @@ def two_columns(title: str | None, *parts: Iterable[Line], label_width: int = 0)
 
 
 def show(table: Table, stderr: bool = False) -> None:
-    """Print a table: with boxes on a terminal and no wider than it, else plain columns in lines of 100 columns.
+    """Print a table: on a terminal with boxes and no wider than the terminal, elsewhere as plain columns in lines of at
+    most 100 characters.
 
-    No word is broken: if the words of a table need more than 100 columns, its lines are longer.
+    In plain columns no word is broken: if the words of a table need more than 100 characters, its lines are longer.
     """
     out = console(stderr)
     if out.is_terminal:
@@ -103,7 +107,9 @@ def show(table: Table, stderr: bool = False) -> None:
 
 
 def say(*sentences: str) -> None:
-    """Print sentences in lines of at most 80 columns on a terminal, else of 100; longer words stay whole."""
+    """Print sentences in lines of at most 80 columns on a terminal, and of at most 100 elsewhere; longer words stay
+    whole.
+    """
     out = console()
     width = min(out.width, PROSE) if out.is_terminal else PIPED
     for sentence in sentences:
@@ -118,23 +124,25 @@ def print_object(record: Mapping[str, Any]) -> None:
 
 
 def warn_of_oddities(counts: Mapping[str, str]) -> None:
-    """Give one Python warning for each unusual thing about an overlay, the graph of who may ask whom. counts: how often
-    each occurs, as text, by its column: "isolated_users", "disconnected_clusters" or "dropped_edges" (edges of the
-    user's file that were left out).
+    """Give one Python warning for each unusual thing about an overlay, the graph of who may ask whom. counts: a text
+    that says how often each occurs, by its name: "isolated_users", "disconnected_clusters" or "dropped_edges" (edges
+    of the user's file that were left out).
     """
     for column, text in counts.items():
         warnings.warn(f"network.overlay: {text} {ODDITIES[column]}", stacklevel=2)
 
 
 def more_on_disk(replicates: int) -> str:
-    """The remark " (3 more on disk)" for 3 `replicates`: results that an earlier run, with a larger number of
-    replicates, left in the directory and that this run did not ask for. Empty for 0.
+    """A remark such as " (3 more on disk)" if `replicates` is 3; empty for 0. It counts results that an earlier run,
+    with a larger number of replicates, left in the directory; this run did not ask for them.
     """
     return f" ({replicates:,} more on disk)" if replicates else ""
 
 
 def print_conditions(bound: PrivacyBound) -> None:
-    """Print whom a statement protects, from whom, and its conditions, a line each."""
+    """Print for a privacy bound (ε at δ) whose data it protects from which observer, then the conditions under which it
+    holds, a line each. Conditions are left out if ε is infinite and thus nothing is promised.
+    """
     say(protects(bound))
     if not promises(bound):
         return

@@ -29,17 +29,21 @@ def reported(
     attacked. It also holds the line to print if the audit failed.
 
     Args:
-        title: of the table. record: all results for JSON, with the entry "passed". lines: the table's lines, pairs
-        of a label and a text. bound: the stated ε at δ that the audit tested. limit: words for what the attack
-        stays within, for a passed audit. excess: a sentence on what the attack proves beyond that, for a failed
-        audit.
+        title: heading of the table. record: all results for JSON, with the entry "passed". lines: the table's lines,
+        pairs of a label and a text. bound: the stated ε at δ that the audit tested. limit: if the audit passed, words
+        for what the attack stays within. excess: if it failed, a sentence on what the attack proves beyond that.
     """
     passed = [f"passed: the attack stays within {limit}"] if record["passed"] else []
     return AuditOutput(record, [two_columns(title, lines), *passed, bound], f"audit failed: {excess}")
 
 
 def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
-    """The results of an audit in one run as one flat record; ε and δ of its tests are lists."""
+    """The results of an audit in one run as one flat record for JSON. In such an audit, the labels of many users are
+    fair coins in a single run, and an attack guesses them. The record has the audited mechanism with its certified ε at
+    δ and conditions, the numbers of users and guesses, and what the attack proves about ε and δ and was expected to
+    prove. δ is tested at several values of ε, so these entries are lists. The power is how likely the audit would
+    detect too little noise.
+    """
     return {
         "name": audit.scenario,
         **whole(audit.bound),
@@ -74,7 +78,9 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
 
 
 def one_run_output(audit: OneRunAudit) -> AuditOutput:
-    """The output of an audit in one run: the ε and δ that the attack proves, the certified ones, and the power."""
+    """The output of an audit in one run, in which the labels of many users are fair coins that an attack guesses: the ε
+    and δ that the attack proves, the certified ones, and how likely the audit would detect too little noise.
+    """
     return reported(
         f"{audit.scenario}: audit in one run, {audit.bound.observer}", one_run_record(audit), _one_run_lines(audit),
         audit.bound, limit="what is certified", excess=f"the {audit.bound.observer}'s attack {excess(audit)}",
@@ -124,7 +130,8 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def draw_one_run(audit: object, path: Path) -> None:
-    """Draw the attack's type II errors against its type I errors, and the certified trade-off curve.
+    """Draw the attack's type II errors against its type I errors, and the certified trade-off curve, to the file
+    `path`.
 
     Raises:
         InputError: the audit was not an audit in one run.
@@ -140,9 +147,10 @@ def draw_one_run(audit: object, path: Path) -> None:
 
 
 def learned_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines about the second attack on small clusters of an exchange, in which a classifier guesses the targets' labels
-    from all submissions and their times: for each tested ε the δ that it proves and the certified one, then which leaks
-    it would detect. audit: this attack's results.
+    """Lines about the second attack on an exchange in small clusters: a classifier guesses the targets' labels from all
+    submissions and their times. The lines give, for each tested ε, the δ that this attack proves and the certified δ.
+    Then they say which leaks it would detect, where a leak makes the exchange less private than stated. audit: this
+    attack's results.
     """
     rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
     return [
@@ -156,9 +164,10 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _power_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines on which leaks the audit would detect, a leak being a mechanism that is less private than stated: with
-    which probability too little noise that raises ε by 10%; the smallest such rise that is detected in half of the
-    audits; leaks of other kinds that are looked for, without a stated probability; and leaks that are not.
+    """Lines on which leaks the audit would detect, where a leak is a mechanism that is less private than stated. They
+    give the probability of detecting too little noise that raises ε by 10%, and the smallest such rise that half of the
+    audits detect. Then they name the leaks of other kinds that the audit looks for, without a stated probability, and
+    the leaks that it does not look for.
     """
     power = (
         f"noise so small that ε rises by {PRINTED_RISE - 1:.0%} would be seen with probability {_share(audit.power)}"
@@ -174,9 +183,9 @@ def _power_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def excess(audit: OneRunAudit) -> str:
-    """Words on why an audit failed: the test that refuses what the protocol declares about its submissions (their law,
-    or a symmetry among users), if one does; else the first tested ε at which the attack proves a larger δ than
-    certified, or else the ε that it proves above the certified one.
+    """Words on why an audit failed. If a test refuses what the protocol declares about its submissions (their law, or a
+    symmetry among users), they name this test. Otherwise, they give the first tested ε at which the attack proves a
+    larger δ than certified or, if there is none, the ε that it proves above the certified one.
     """
     if audit.refuted is not None:
         probability = audit.refuted.probability
@@ -196,7 +205,10 @@ def excess(audit: OneRunAudit) -> str:
 
 
 def model_output(audit: ModelAudit) -> AuditOutput:
-    """The output of an audit of a model: the ε that the attack proves, and the certified one."""
+    """The output of an audit of a released model. The attack guesses, from the models of several training runs, labels
+    that were drawn as fair coins. The output compares the ε that it proves at the stated δ, and whether it refuses the
+    whole trade-off curve, with the ε that the mechanism's accountant certifies.
+    """
     guesses, guessed = audit.guesses, audit.guesses.right + audit.guesses.wrong
     if audit.curve_refused:
         proved = (
@@ -215,8 +227,8 @@ def model_output(audit: ModelAudit) -> AuditOutput:
 
 
 def _model_record(audit: ModelAudit) -> dict[str, Any]:
-    """The results of an audit of a model as one flat record."""
-    # μ: the attack refuses Gaussian noise of at most this μ-GDP, whatever its ε at the statement's δ
+    """The results of an audit of a model as one flat record for JSON."""
+    # μ: the attack refuses Gaussian noise of at most this μ-GDP, whatever ε such noise has at the statement's δ
     return {
         "name": audit.scenario,
         **whole(audit.bound),
@@ -257,5 +269,5 @@ def _model_lines(audit: ModelAudit) -> list[Line]:
 
 
 def _share(power: float) -> str:
-    """A probability as text with two digits, rounded down and at most 0.99, or "above 0.99" from 0.9999 on."""
+    """A probability as text with two digits, rounded down and at most 0.99; from 0.9999 on the text is "above 0.99"."""
     return f"{min(math.floor(100.0 * power) / 100.0, 0.99):.2f}" if power < 0.9999 else "above 0.99"

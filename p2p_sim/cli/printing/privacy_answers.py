@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 
 def privacy_output(question: Question, answer: Answer) -> Output:
-    """The output of `p2p-sim privacy`: ε at δ, or δ at ε, with its conditions, the ε₀ of one noisy label alone, the ε
-    of the clustering paper's Lemma 9 where it applies, and how much better a label can be guessed.
+    """The output of `p2p-sim privacy`: ε at δ, or δ at ε, with its conditions; ε₀, the ε of one noisy label alone; the
+    ε that Lemma 9 of the paper on clustering states, or why the lemma does not apply; and how much better the observer
+    can guess a label.
 
     Args:
-        question: the exchange's parameters, and who observes. answer: the computed figures.
+        question: the exchange's parameters, and who observes. answer: these figures, as computed for the question.
     """
     ends = {"delta_lower": answer.delta_lower, "delta_upper": answer.delta_upper}
     record = {
@@ -51,8 +52,8 @@ def privacy_output(question: Question, answer: Answer) -> Output:
 
 def calibration_output(calibration: Calibration) -> Output:
     """The output of `p2p-sim calibrate`: the flip probability with which ε stays within a target in clusters of all the
-    given sizes, the one for each cluster size alone, and the stated ε at the former, with its conditions. calibration:
-    these figures.
+    given sizes, the ε that is certified with it, and its conditions; also the flip probability that each cluster size
+    alone would need. calibration: these figures.
     """
     record = {
         "flip_prob": calibration.flip_prob,
@@ -67,7 +68,11 @@ def calibration_output(calibration: Calibration) -> Output:
 
 
 def peers_output(comparison: PeersComparison) -> Output:
-    """The output of `p2p-sim calibrate --peers`: each number of peers, and the flip probability of the best number."""
+    """The output of `p2p-sim calibrate` with several --peers: each user asks k random peers of her cluster and submits
+    what most of them say. For each k that is compared, the output has the flip probability that meets the target (ε, δ)
+    and the probability of error: that the majority of submissions is not a cluster's commoner label. For the k with the
+    smallest error, it has the whole calibration.
+    """
     best = calibration_output(comparison.calibrations[comparison.best])
     record = {
         **best.record,
@@ -82,7 +87,10 @@ def peers_output(comparison: PeersComparison) -> Output:
 
 
 def neighbours_output(neighbours: EnoughNeighbours) -> Output:
-    """The output of `p2p-sim calibrate --flip-prob`: the smallest number of neighbours, or that none is enough."""
+    """The output of `p2p-sim calibrate` with --flip-prob. Users may ask only their neighbours, the same number for
+    every user. The output has the smallest number of neighbours at which the learner's ε stays within the target, of
+    the numbers tried, or says that no number is enough.
+    """
     record = {
         "degree": neighbours.degree,
         "largest_degree": neighbours.most,
@@ -95,9 +103,10 @@ def neighbours_output(neighbours: EnoughNeighbours) -> Output:
 
 
 def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
-    """Print where a certificate is and, unless `quiet`, the command that proves it again.
+    """Print the path of a certificate, a file from which the (ε, δ) of an exchange can be proved. Unless `quiet`, also
+    print the command that checks this proof again without p2p-sim.
 
-    path: of the certificate. verifier: the file of the program that proves it.
+    path: the certificate. verifier: the file of the program that checks it.
     """
     print(path)
     if not quiet:
@@ -105,7 +114,10 @@ def print_certified(path: Path, verifier: Path, quiet: bool) -> None:
 
 
 def verdicts_output(verdicts: "Sequence[Verdict]") -> Output:
-    """The output of `p2p-sim check-bounds`: a line for each claim, corrections of failed claims, and totals."""
+    """The output of `p2p-sim check-bounds`: a table with a line for each claim, and how many claims hold. A claim is a
+    bound or a belief about privacy or utility, which was checked on many cases; for a claim that fails, the output also
+    says what holds instead. verdicts: the result for each claim.
+    """
     table = Table(title="The papers' claims, checked numerically", title_justify="left")
     table.add_column("claim")
     table.add_column("verdict")

@@ -52,9 +52,9 @@ XI = (
     "In the paper's lemma, s is the number of users of the smallest cluster, and δ determines ξ, which is about "
     "the number of standard deviations by which the count of noisy labels 1 may deviate from its mean."
 )
-"""Sentences that explain the lower end of ε, and s and ξ in the condition of the paper's lemma."""
+"""Sentences that explain the lower end of ε, and the letters s and ξ in the condition of the paper's lemma."""
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
-"""The part of the data that the statement protects, by adjacency."""
+"""Words for the data that the statement protects, by the column `adjacency`: a label, or a whole example."""
 LARGEST_EXPONENT = 700.0
 """The largest exponent that is used; the exponential of 710 would overflow a float of 64 bits."""
 TRUSTED = {
@@ -87,11 +87,13 @@ def print_summary(
     verbose: bool,
     rival: Callable[[], str],
 ) -> None:
-    """Print the three groups: what ran, how private and how useful it is; then the paths of all written files.
+    """Print three groups of figures: what ran, how private it is, and how useful it is; then the paths of all written
+    files.
 
     Args:
-        written: exported files with their numbers of lines. quiet: print the paths alone. verbose: print all figures.
-        rival: returns the commands of a comparison with randomised response; empty if there are none.
+        scenario: what ran. finished: its results. written: exported files with their numbers of lines. quiet: print the
+        paths alone. verbose: print all figures. rival: returns a line for the shell that runs randomised response on
+        the same users and compares the results; the line is empty if there is no such comparison.
     """
     if not quiet:
         _print_groups(scenario, finished, verbose)
@@ -122,7 +124,7 @@ def _print_groups(scenario: Scenario, finished: SweepResult, verbose: bool) -> N
 def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line], width: int, *, verbose: bool) -> None:
     """Print the group about privacy: its figures, their conditions, and what they do not cover."""
     bound = statement_of(worst_row(finished.rows), finished.terms, "epsilon_upper")
-    # a statement with an infinite ε itself says that nothing is promised
+    # a statement with an infinite ε says by itself that nothing is promised
     finite = bound is None or math.isfinite(bound.epsilon_upper)
     _print_group("How private, against whom", lines, width, [meaning(finished.rows)] if finite else [])
     if bound is not None:
@@ -140,7 +142,9 @@ def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line],
 
 
 def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
-    """Print a heading, lines of figures with labels in a column of some width, and sentences that explain them."""
+    """Print a heading, lines of figures whose labels fill a column of at least `width` characters, and sentences that
+    explain the figures.
+    """
     print()
     say(heading)
     show(two_columns(None, lines, label_width=width))
@@ -148,7 +152,14 @@ def _print_group(heading: str, lines: list[Line], width: int, explained: list[st
 
 
 def _print_advice(rows: Any, rival: Callable[[], str]) -> None:
-    """Warn of unusual data or overlays; say if randomised response would do as well, and how to compare them."""
+    """Warn of unusual data or overlays (graphs of who may ask whom). For a label exchange, also say if it protects
+    labels hardly better than their noise alone. If it protects them no better, randomised response, where users send
+    their noisy labels to the learner themselves, is as private; then print how to compare the two.
+
+    Args:
+        rows: a data frame with the run's results, a row for each replicate. rival: returns a line for the shell that
+        runs randomised response and compares the results; the line is empty if there is no such comparison.
+    """
     for warning in warnings_of(rows):
         warnings.warn(warning, stacklevel=2)
     warn_of_oddities({column: span(rows[column]) for column in ODDITIES if rows[column].max() > 0})
@@ -183,7 +194,9 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
 
 
 def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
-    """Sentences that explain the first group's figures."""
+    """Sentences that explain the summary's figures on what ran: what users do in a label exchange and, if `verbose`,
+    what heterogeneity is.
+    """
     lines, first = [], rows.iloc[0]
     if isinstance(scenario.mechanism, LabelExchangeConfig):
         noisy, asking = FLIPPED if rows["flip_prob"].notna().all() else RANDOMIZED, scenario.mechanism.asking
@@ -200,10 +213,10 @@ def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
 
 
 def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
-    """Lines with ε of each observer, and with what the observer sees.
+    """Lines with the ε against each observer, which also say what the observer sees.
 
-    rows: a run's results, a row for each replicate. verbose: also ε that matters less, such as that of a sample of
-    users.
+    rows: a run's results, a row for each replicate. verbose: also list values of ε that matter less, such as that of a
+    sample of users.
     """
     first, worst = rows.iloc[0], worst_epsilons(rows)
     at = f"at δ = {first['delta']:g}"
@@ -217,8 +230,8 @@ def privacy_lines(rows: Any, verbose: bool = True) -> list[Line]:
 
 
 def _alone(rows: Any, who: str) -> list[Line]:
-    """One line, in a list, with ε₀, the privacy of a single user's own noisy message against somebody who sees it and
-    knows whose it is: the largest over all replicates. An empty list if users send no messages of their own.
+    """One line, in a list, with ε₀: the ε of a single user's own noisy message against somebody who sees it and knows
+    whose it is. It is the largest over all replicates. The list is empty if users send no messages of their own.
 
     Args:
         rows: the run's results, a row for each replicate, with the column "epsilon_local". who: the text before the
@@ -236,10 +249,11 @@ def _finite(value: float | None) -> float:
 
 
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
-    """Lines with further ε of a label exchange over a simulated network: the largest ε of a sample of users; the ε of
-    users who did not submit their own label for want of a reply; of a learner who also sees arrival times; and of the
-    learner together with a coalition of users. Each is left out where it is unknown. Without `verbose` the sample is
-    left out too, and so are arrival times unless they raise ε. The list is empty if no network was simulated.
+    """Lines with further values of ε of a label exchange over a simulated network: the largest ε of a sample of users;
+    the ε of users other than those who got no reply and submitted their own label instead; the ε against a learner who
+    also sees arrival times; and the ε against the learner together with a coalition of users. Each is left out where it
+    is unknown. Without `verbose` the sample is left out too, and so are arrival times unless they raise ε. The list is
+    empty if no network was simulated.
 
     Args:
         rows: the run's results, a row for each replicate. worst: the largest ε over all replicates, by column; None
@@ -248,7 +262,7 @@ def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
     if worst["epsilon_others_upper"] is None:
         return []
     lines, learner = [], _finite(worst["epsilon_upper"])
-    # some users: a sample, and those who did not fall back on their own label for want of a reply
+    # some users: a sample, and those who did not submit their own label because they got no reply
     if verbose and "epsilon_sample_upper" in rows and rows["epsilon_sample_upper"].notna().any():
         lines.append(("  largest of a sample of users", at_most(float(rows["epsilon_sample_upper"].max()))))
     if rows["own_labels"].sum() > 0:
@@ -262,7 +276,7 @@ def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 
 def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
-    """Lines with ε of the learner together with passive users, if the scenario has such a coalition."""
+    """Lines with the ε against the learner together with passive users, if the scenario has such a coalition."""
     lines = []
     if worst["epsilon_coalition_upper"] is not None:
         members = f"{span(rows['coalition_members'])} members"
@@ -276,12 +290,13 @@ def _coalition(rows: Any, worst: dict[str, float | None], at: str, verbose: bool
 
 
 def _computed(rows: Any, terms: Terms) -> list[Line]:
-    """Lines on how the learner's ε was computed, on the ε below which none can hold, and on the ε that the papers state
-    (a curator's algorithm, Lemma 9, Theorem 3), or why a paper's statement does not apply here.
+    """Lines on the learner's ε: how it was computed, and a lower bound, below which no ε holds for this mechanism. Then
+    come the values of ε that papers state for it: for a curator's algorithm the paper's own ε, for a label exchange its
+    paper's Lemma 9 and Theorem 3. Where a paper's condition fails, the line says so instead.
 
     Args:
-        rows: the run's results, a row for each replicate. terms: by column of ε, the words of its statement or, for
-        a paper's ε, the condition that fails.
+        rows: the run's results, a row for each replicate. terms: for each column with an ε, the texts that belong to
+        it, such as its conditions or, for a paper's ε, the condition that fails.
     """
     worst = worst_epsilons(rows)
     lines = [
@@ -297,7 +312,7 @@ def _computed(rows: Any, terms: Terms) -> list[Line]:
 
 
 def meaning(rows: Any) -> str:
-    """A sentence that explains the learner's ε by probabilities. rows: a run's results, a row for each replicate."""
+    """A sentence that explains the learner's ε with probabilities. rows: a run's results, a row for each replicate."""
     first, learner = rows.iloc[0], _finite(worst_epsilons(rows)["epsilon_upper"])
     protected, exchange = PROTECTED[first["adjacency"]], first["mechanism_kind"] == "label_exchange"
     if math.isinf(learner):
@@ -316,8 +331,8 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
 
     Args:
         rows: a data frame with a run's results, a row for each replicate. verbose: whether guesses are also stated
-        for somebody who knew beforehand how frequent each label is in each cluster; otherwise all labels are
-        equally likely to her before.
+        for somebody who knows beforehand how frequent each label is in each cluster; otherwise, they are stated only
+        for somebody to whom all labels are equally likely beforehand.
     """
     first = rows.iloc[0]
     # who else sees something, or must be trusted
@@ -342,7 +357,10 @@ def reservations(rows: Any, verbose: bool = True) -> list[str]:
 
 
 def _organisations(rows: Any) -> list[Line]:
-    """Lines with the ε of each organisation in the first replicate, if organisations exchange models."""
+    """Lines for a scenario in which organisations train models on their own rows and exchange these models: the ε of
+    each organisation's rows in the first replicate, to whom its models were shown, and how many models arrived in time.
+    The list is empty for other scenarios, and if there is only one organisation.
+    """
     if "epsilon_by_organisation" not in rows or rows["epsilon_by_organisation"].isna().any():
         return []
     first, arrived = rows.iloc[0], rows["models_arrived"].astype(int)

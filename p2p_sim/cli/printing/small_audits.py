@@ -26,13 +26,14 @@ NOT_TOGETHER = ("leaks in who submits together", "not looked for here")
 
 
 def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
-    """The output of an audit of any kind: what the attack proves beside the exact or certified ε and δ, and the paper's
-    bound where there is one.
+    """The output of an audit of any kind: what the attack proves beside the exact or certified ε and δ, and beside the
+    ε that the mechanism's paper states where there is one. It has a table, the conditions of the bound, a record for
+    JSON, and the line to print if the audit failed.
 
     Args:
-        audit: the results. size_requested: whether the user chose the size of the attacked cluster; if not, words
-        after the size say why the audit chose it (the scenario's smallest cluster, or most power). It matters only
-        for attacks on copies of one cluster.
+        audit: the results. size_requested: whether the user chose the size of the attacked cluster; if not, words after
+        the size say why the audit chose it: it is the scenario's smallest cluster, or the size at which the attack
+        proves most. This matters only for attacks on copies of one cluster.
     """
     match audit:
         case OneRunAudit():
@@ -48,17 +49,20 @@ def audit_output(audit: AnyAudit, size_requested: bool = True) -> AuditOutput:
 
 
 def _statement_record(bound: PrivacyBound) -> dict[str, Any]:
-    """All fields of a privacy statement for JSON, such as the observer and the conditions, but not the bounds of ε and
-    not δ, since an audit's record gets these numbers from its own tests. bound: the statement.
+    """The fields of a privacy bound for JSON, such as the observer and the conditions, without ε and δ: an audit's
+    record gets these numbers from its own tests.
     """
     numbers = ("epsilon_lower", "epsilon_upper", "delta")
     return {key: value for key, value in whole(bound).items() if key not in numbers}
 
 
 def _exchange(audit: Audit, why: str) -> AuditOutput:
-    """What `p2p-sim audit` prints of an attack on one exchange, beside the exact bound.
+    """The output of an audit that simulated the exchange in many copies of one small cluster: a table of what the
+    attack proves beside the exact ε and δ, the conditions of this bound, a record for JSON, and the line to print if
+    the audit failed.
 
-    why: words that say why the attacked cluster has this size; may be empty.
+    Args:
+        audit: the results. why: words that say why the attacked cluster has this size; may be empty.
     """
     exact, r = audit.result.epsilon_exact, audit.result
     bound = PrivacyBound(
@@ -75,7 +79,13 @@ def _exchange(audit: Audit, why: str) -> AuditOutput:
 
 
 def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
-    """The results of an audit of an exchange as one flat record; the attack by a classifier is in "learned"."""
+    """The results of an audit of an exchange in small clusters as a record for JSON: the exchange's parameters, the
+    observer, the exact bounds of ε and δ, what the attack proves of both, what it is expected to prove, and whether the
+    audit passed. The entry "learned" has the results of a second attack by a classifier, or None.
+
+    Args:
+        audit: the results. bound: the exact ε at δ, from which come the words about observer and conditions.
+    """
     # two tests: ε at the statement's δ, and δ at test_epsilon; expected: what the attack proves if all is right
     r = audit.result
     return {
@@ -134,7 +144,7 @@ def _realised(audit: RealisedAudit, why: str) -> AuditOutput:
         0.0, audit.epsilon, audit.delta_certified, "learner", adjacency="label", basis=REALISED_BASIS,
         conditions=(*REALISED_CONDITIONS, INDEPENDENT_FETCHES), conditional_on=REALISED,
     )  # fmt: skip
-    # the record's ε is the one at which δ is tested, since only δ is
+    # the record's ε is the one at which δ is tested, since only δ is tested
     fields = asdict(audit) | {"passed": audit.passed, **_statement_record(bound)}
     record = {"name": fields.pop("scenario"), "test_epsilon": fields.pop("epsilon"), **fields}
     lines = [
@@ -194,7 +204,9 @@ def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
 
 
 def _proved(audit: Audit) -> str:
-    """A sentence on an attack that proves more than the bound allows: about δ at one ε, or else about ε at one δ."""
+    """A sentence on an attack of a failed audit, which proves more than the exact bound allows: a δ above the exact δ
+    at the tested ε or, if δ is not exceeded, an ε above the exact ε at the stated δ.
+    """
     r = audit.result
     if r.delta_lower_confidence > r.delta_exact.upper:
         claim, exact = f"δ >= {at_least(r.delta_lower_confidence)} at ε = {r.epsilon:.4g}", r.delta_exact.upper

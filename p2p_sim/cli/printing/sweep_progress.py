@@ -13,11 +13,12 @@ from p2p_sim.sweeps import Progress, Report, SweepPlan, SweepResult
 
 
 def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
-    """Print the plan of a sweep on standard error, before it runs.
+    """Print the plan of a sweep on standard error, before it runs: the values of each axis, and how many replicates
+    (random repetitions) of its points (combinations of values) there are and are on disk.
 
     Args:
-        held: points and replicates on disk; those that the sweep does not ask for are counted apart.
-        directory: of the results.
+        plan: the sweep. held: what is on disk, as pairs of a point's identifier and a replicate's number; results that
+        the sweep does not ask for are counted apart. directory: where the results go.
     """
     total = plan.size * plan.replicates
     present = sum(plan.asks_for(point, replicate) for point, replicate in held)
@@ -37,10 +38,12 @@ def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
 
 @contextmanager
 def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
-    """Show progress as a bar on a terminal, else as lines now and then; yields the function that takes reports.
+    """A context that shows the progress of a sweep, as a bar on a terminal, elsewhere as a line every ten seconds. It
+    yields the function that the sweep calls with the numbers of finished and failed replicates and the time that each
+    takes. The first line with a remaining time is printed at once.
 
-    The first line with a remaining time is printed at once. name: of the sweep. total: its number of replicates. quiet:
-    show nothing.
+    Args:
+        name: the sweep's name. total: number of replicates of all points together. quiet: show nothing.
     """
     with progress_shown(name, "replicates", total, estimate=False, quiet=quiet) as show:
         begun = False
@@ -55,7 +58,7 @@ def progress(name: str, total: int, quiet: bool = False) -> Iterator[Report]:
 
 
 def _rest(state: Progress) -> str:
-    """The end of a progress line: the number of points, the number of failed replicates, and the remaining time."""
+    """The end of a progress line: the number of points, that of failed replicates, and the remaining time."""
     text = f" of {count(state.points, 'point')}" + (f"; {state.failed:,} failed" if state.failed else "")
     if state.remaining_s is not None:
         each = f"{state.task_s or 0.0:.2g} s each, {state.workers} at a time"
@@ -64,21 +67,26 @@ def _rest(state: Progress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds in words: 8 s, 12 min, 3.5 h."""
+    """A duration as text, such as "8 s", "12 min" or "3.5 h"."""
     if seconds < 100:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet: bool) -> None:
-    """Print a line about the rows, then every path; if `quiet`, paths alone. Failures always go to standard error."""
+    """Print how many rows of results a sweep has and of how many points, then the paths of the files with results and
+    of the figures. Failed replicates are always reported on standard error.
+
+    Args:
+        plan: the sweep. result: its results. figures: paths of drawn figures. quiet: print the paths alone.
+    """
     rows, directory = result.rows, result.directory
     if not quiet:
         points = count(rows["scenario"].nunique(), "point")
         print(f"{plan.name}: {count(len(rows), 'row')} of {points}{more_on_disk(result.more)}")
     if result.failed:
         print(f"p2p-sim: {count(result.failed, 'replicate')} failed; see {directory / FAILURES}", file=sys.stderr)
-    # points whose accuracy is not clearly above the majority's; `comparable`: points with both measured
+    # `low`: points whose accuracy is not clearly above that of the majority class; `comparable`: points with both known
     low, comparable = points_not_above(rows)
     if low:
         print(
@@ -92,7 +100,12 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
 
 
 def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -> None:
-    """Print one JSON object, with the privacy statement of the row with the largest ε."""
+    """Print a sweep's results as one JSON object: name, directory, numbers of points, rows and failed replicates, paths
+    of the figures, and the privacy statement (ε, δ, observer, conditions) of the row with the largest ε.
+
+    Args:
+        plan: the sweep. result: its results. figures: paths of drawn figures.
+    """
     points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
     # the conditions are on disk beside the rows; a row of an old directory may lack them
     bound = statement_of(worst, read_terms(result.directory).get(str(worst.get("statement")), {}), "epsilon_upper")

@@ -19,7 +19,12 @@ UNPAID = "; the search looked at true labels, which this ε does not count"
 
 
 def tuned_output(tuning: Tuning, tuned: Tuned, quiet: bool) -> Output:
-    """The output of `p2p-sim tune`: the best settings, then every path; if `quiet`, paths alone."""
+    """The output of `p2p-sim tune`: a table of the best settings, with their ε and score, then the paths of all files.
+
+    Args:
+        tuning: what was searched: base scenario, goal, and what the search looked at. tuned: the finished search, with
+        its trials, the best of them and the files. quiet: print the paths alone.
+    """
     # the score in fresh replicates, at which the search did not look
     fresh = mean_interval([tuning.truth.measured(row).score for row in tuned.best.fresh])
     following = Verbatim(f"next: p2p-sim run {tuned.files[-1]}   p2p-sim plot {tuned.directory}")
@@ -65,13 +70,13 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 
 
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
-    """Lines with the mechanism's parameters, such as α and θ, in fresh replicates: repetitions of the best settings
-    that the search had not looked at. A parameter that is computed anew from the clusters of each replicate is given as
-    a range, with words that say so.
+    """Lines with the mechanism's parameters, such as α and θ, in fresh replicates: random repetitions of the best
+    settings, at which the search did not look. A parameter that is computed anew from the clusters of each replicate is
+    given as a range, and words say so.
 
     Args:
-        fresh: the results of these replicates, one row each. columns: the parameters; one that has no value in some
-        replicate is left out.
+        fresh: the results of these replicates, one row each. columns: the parameters; a parameter that has no value in
+        some replicate is left out.
     """
     lines = []
     for column in columns:
@@ -84,7 +89,7 @@ def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
 
 def _record(tuning: Tuning, tuned: Tuned, fresh: Mean) -> dict[str, Any]:
     best = tuned.best
-    # score_in_search is optimistic, as the best of many; score is of replicates at which the search did not look
+    # score_in_search is the best of many and so optimistic; score comes from replicates that the search did not see
     return {
         "name": tuning.base.name,
         "directory": str(tuned.directory),

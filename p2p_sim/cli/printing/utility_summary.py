@@ -7,9 +7,11 @@ from p2p_sim.measures import ERROR, LOSS, Mean, excess_error, group_means, group
 
 
 def useful(rows: Any) -> list[Line]:
-    """Lines with accuracy and risk, also without privacy or features, adversaries' damage, and each group's loss.
+    """Lines on how useful the learned model is: its accuracy or risk, beside the same learner without privacy and
+    beside a constant prediction; by how much active adversaries raise its error; and how much accuracy each group of
+    users loses to privacy.
 
-    rows: a run's results, a row for each replicate.
+    rows: a data frame with a run's results, a row for each replicate.
     """
     # what adversaries add to the learner's loss
     damage = _measured_lines(
@@ -40,9 +42,9 @@ def _utility(rows: Any) -> list[Line]:
 
 
 def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
-    """Lines with the mean excess risk, which is the expected loss above that of the best model of the learner's class:
-    of the learner, of the same learner without privacy, and of the best constant prediction. Figures without a mean in
-    `values` are left out.
+    """Lines with the mean excess risk of the learner, of the same learner without privacy, and of the best constant
+    prediction. Excess risk is the expected loss above that of the best model of the learner's class. Figures without a
+    mean in `values` are left out.
 
     Args:
         values: means over replicates, by column of the results. heading: the text of the first line.
@@ -63,7 +65,8 @@ def _measured_lines(values: dict[str, Mean], *texts: tuple[str, str]) -> list[Li
 def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
     """Lines with squared error and excess risk, for labels that are numbers.
 
-    values: means by column. exact: whether the law of labels is known.
+    values: means over replicates, by column of the results. exact: whether the law of labels is known; the first line
+    then says that the squared error is exact, and otherwise that it was measured on rows held out.
     """
     lines = _measured_lines(
         values,
@@ -75,7 +78,10 @@ def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
 
 
 def _density(values: dict[str, Mean]) -> list[Line]:
-    """Lines with distances of released densities from the true ones, for mechanisms that release no predictor."""
+    """Lines for mechanisms that release no predictor, but an estimate of the users' density, as noisy counts of users
+    in cells: the distance of the released density from the true one, and the numbers of cells. values: means over
+    replicates, by column of the results.
+    """
     return _measured_lines(
         values,
         ("half_l1", "half-L1 distance (exact)"),

@@ -51,8 +51,9 @@ class GuessEvent:
     """A rule for guessing labels that tests δ(ε) at one ε, fixed before the run.
 
     attack: index of the attack whose scores are used. low, high: label 0 is guessed for a score below `low`, label 1
-    from `high` on, and none between. stake: λ of the test; None: a binomial test. error: probability that the test
-    rejects a sound mechanism. right, wrong: expected probabilities of a right and of a wrong guess.
+    from `high` on, and none between.
+    stake: λ of the test; None: a binomial test. error: probability that the test rejects a sound mechanism.
+    right, wrong: expected probabilities of a right and of a wrong guess.
     """
 
     epsilon: float
@@ -112,8 +113,7 @@ class GuessEvent:
 
 
 class ProvedBounds(NamedTuple):
-    """Lower bounds that guesses prove. deltas: (J,) a bound of δ at each of J tested ε. epsilon: bound of ε at one δ.
-    """
+    """Lower bounds that guesses prove. deltas: (J,) bounds of δ, one at each tested ε. epsilon: bound of ε at a δ."""
 
     deltas: Floats
     epsilon: float

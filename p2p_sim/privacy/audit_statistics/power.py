@@ -86,13 +86,16 @@ def epsilon_lower(hits: int, misses: int, trials: int, delta: float, error: floa
 class AuditResult:
     """What an attack proved about ε and δ, beside their exact values.
 
-    observer: who attacked. ones: m, how many others hold label 1 in the data set that was attacked. epsilon: ε of the
-    δ-test. delta_exact: exact δ at this ε. delta_lower_confidence: lower bound of δ that the attack proves. delta: δ of
-    the ε-test. epsilon_exact: exact ε at this δ. epsilon_lower_confidence: lower bound of ε that the attack proves.
+    observer: who attacked. ones: m, how many others hold label 1 in the data set that was attacked.
+    epsilon: ε of the δ-test. delta_exact: exact δ at this ε. delta_lower_confidence: lower bound of δ that the attack
+    proves.
+    delta: δ of the ε-test. epsilon_exact: exact ε at this δ. epsilon_lower_confidence: lower bound of ε that the attack
+    proves.
     trials: independent clusters in each of the two worlds. error: probability that a test rejects a sound mechanism.
     expected, expected_epsilon: the lower bounds of δ and ε that are expected if the mechanism does exactly what is
-    claimed. detectable: about the least δ(`epsilon`) of one of the attack's events at which the δ-test rejects the
-    mechanism. basis: how the exact figures were computed.
+    claimed.
+    detectable: about the least δ(`epsilon`) of one of the attack's events at which the δ-test rejects the mechanism.
+    basis: how the exact figures were computed.
     """
 
     observer: str
@@ -140,9 +143,10 @@ class AttackPlan:
     """An attack that is fixed before the first trial.
 
     views: the laws of what the observer may see. ones: m, how many others hold label 1 in the attacked data set.
-    epsilon: ε of the δ-test. delta: δ of the ε-test. epsilon_events: for label 0 and label 1, the threshold ε' of the
-    ε-test. Its event is all views that are more than e^ε' times as likely with this label. trials: number of trials in
-    each world.
+    epsilon: ε of the δ-test. delta: δ of the ε-test.
+    epsilon_events: for label 0 and label 1, the threshold ε' of the ε-test. Its event is all views that are more than
+    e^ε' times as likely with this label.
+    trials: number of trials in each world.
     """
 
     views: Views

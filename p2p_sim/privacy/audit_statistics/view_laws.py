@@ -1,8 +1,8 @@
 """Exact laws of what an observer of one small cluster sees, tabulated view by view.
 
-A *view* is one possible outcome of all that the observer sees; a *cell* is the number of a view. A view's probability
-is `weight * a` if the target's noisy bit is 0 and `weight * b` if it is 1. The weight does not depend on labels. So the
-ratio of a and b decides which views are evidence, even where the weight is nearly zero.
+A *view* is one possible outcome of all that the observer sees. Views are numbered, and the number of a view is its
+*cell*. A view's probability is `weight * a` if the target's noisy bit is 0 and `weight * b` if it is 1. The weight does
+not depend on labels. So the ratio of a and b decides which views are evidence, even where the weight is nearly zero.
 
 **One user's submission beside the others'.** Given that t users submitted, k of them a 1, every assignment of these
 submissions to users is equally likely. So the law of (t, k) determines the law of (s, t', k'): s is what the target
@@ -28,17 +28,19 @@ def split_cells(users: int) -> int:
     """The number 3 n² of cells for the views (s, t', k') of a cluster of n `users`; view (s, t', k') has the cell (s n
     + t') n + k'.
 
-    A view is what an observer sees who knows which submission is the target's. s is what the target submits: 0 for
-    nothing, 1 for the label 0, 2 for the label 1. t' is how many others submit, k' how many of these submit a 1; both
-    run from 0 to n - 1, and cells with k' > t' stay empty.
+    A view is what an observer sees if she knows which submission is the target's. s is what the target submits: 0 for
+    nothing, 1 for the label 0, 2 for the label 1. t' is how many others submit, and k' how many of these submit a 1. t'
+    and k' run from 0 to n - 1, and cells with k' > t' stay empty.
     """
     return 3 * users * users
 
 
 def split_weights(users: int, rate: float) -> Floats:
-    """For each view (s, t', k') of `split_cells`, (3 n²,), the factor of its probability that is independent of labels.
+    """For each view (s, t', k') of a cluster of n users, (3 n²,), the factor of its probability that does not depend on
+    labels: Pr[t' others submit] times Pr[the target submits], or times Pr[she does not submit] where s = 0.
 
-    It is Pr[t' others submit] times Pr[the target submits], or times Pr[she does not submit] where s = 0.
+    s is what the target submits (0: nothing, 1: label 0, 2: label 1), t' how many others submit, and k' how many of
+    these submit a 1. View (s, t', k') has the index (s n + t') n + k'.
 
     Args:
         users: n. rate: probability with which each user submits, independently.
@@ -55,7 +57,7 @@ def split(counts: Floats) -> Floats:
     submit, and k' how many of these submit a 1. The last axis is numbered (s n + t') n + k'.
 
     Args:
-        counts: (..., n + 1, n + 1) probability of k ones (last axis) given t submissions of all users (axis before
+        counts: (..., n + 1, n + 1) the probability of k ones (last axis) given that t of all users submit (axis before
         it). Leading axes, such as data sets, stay as they are.
     """
     n = counts.shape[-1] - 1
@@ -69,11 +71,12 @@ def split(counts: Floats) -> Floats:
 SLACK = 1e-11
 """Relative rounding error that is allowed for in a tabulated probability.
 
-The error is proved to be below 3e-12 up to 100 submissions. 1e-12 is for the laws of k, X and t, each by `VALUE_ERROR`
-with 101 values. 2e-12 is for 1 - θ(n-c)/n in the law of t, which is off by up to 100u and taken to powers of up to 100.
+The error is proved to be below 3e-12 up to 100 submissions. Of this, 1e-12 is for the laws of k, X and t, each with 101
+values and so with an error of 102 times `VALUE_ERROR`. 2e-12 is for 1 - θ(n-c)/n in the law of t: this number is off by
+up to 100u, and is taken to powers of up to 100.
 """
 LARGEST_VIEW = 100
-"""Most submissions for which views are tabulated."""
+"""Largest number of submissions for which views are tabulated."""
 LARGEST_COALITION = 5
 
 
@@ -102,9 +105,10 @@ class ViewLaw:
         other one.
 
         The set of these views is the best event for this ε: with P and Q its probabilities with this label and with the
-        other, no event has a larger P - e^ε Q, up to a relative rounding error of 1e-11. At ε = 0 the mask is that of a
-        target whose noisy label is her true one, which is the same event for α < 1/2 and still tells noisy labels apart
-        at α = 1/2.
+        other, no event has a larger P - e^ε Q, up to a relative rounding error of 1e-11. At ε = 0 the mask is computed
+        from the laws given the target's noisy label in place of those given her label. For α < 1/2 this gives the same
+        set; at α = 1/2, where views say nothing of her label, it still gives the views that tell her noisy labels
+        apart.
 
         Args:
             epsilon: ε, at least 0. For ε at least ε₀ > 0, the ε of the noisy label alone, no view is in the mask.
@@ -117,14 +121,15 @@ class ViewLaw:
         return np.asarray(keep * p * (1.0 - SLACK) > lose * q)
 
     def deltas(self, epsilon: float, slack: float = 0.0) -> Floats:
-        """δ(ε) in this data set, (2,): Σ max(0, P - e^ε Q) over all that the observer may see, by direction.
+        """δ(ε) in this data set, (2,): Σ max(0, P - e^ε Q) over all that the observer may see, in each of two
+        directions.
 
-        P is the probability with the target's label 0 in the first entry and with her label 1 in the second; Q is that
-        with the other label.
+        P is the probability of a view with the target's label 0 in the first entry and with her label 1 in the second;
+        Q is its probability with the other label.
 
         Args:
-            slack: how far rounding may have moved P and Q, as a share of them: above 0 the result is an upper
-            bound, below 0 a lower one. If it is not 0, underflow is allowed for as well.
+            slack: the share by which rounding may have changed P and Q. A positive slack gives an upper bound, a
+            negative one a lower bound; both then allow for underflow, too.
         """
         if epsilon >= local_epsilon(self.flip_prob):
             return np.zeros(2)
@@ -136,12 +141,12 @@ class ViewLaw:
 
 
 def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
-    """Probability of k ones given t submissions, (2, W, T+1, T+1); zero where k > t.
-
-    Axes: the target's noisy label, 0 or 1; the data set; t; k.
+    """Probability that k of t submissions are ones, (2, W, T+1, T+1); zero where k > t. The axes are: the target's
+    noisy label, 0 or 1; the data set; t; k.
 
     Args:
-        worlds: the users besides the target, in each of W data sets. trials: T, the largest number of submissions.
+        worlds: for each of W data sets, the users besides the target: how many they are with each label, and what is
+        known of their noisy labels. trials: T, the largest number of submissions.
     """
     a, b = laws = np.zeros((2, len(worlds), trials + 1, trials + 1))
     for t, (low, high) in enumerate(likelihoods(worlds, range(trials + 1))):
@@ -151,7 +156,7 @@ def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
 
 @dataclass(frozen=True)
 class CountViews:
-    """What the learner sees: t submissions, k of them ones. View (t, k) is cell t (T+1) + k, T = n · rounds.
+    """What the learner sees: t submissions, k of them ones. View (t, k) has the cell t (T+1) + k, with T = n · rounds.
 
     members: c, users who collude with the learner. observer, basis: who sees this, and how ε and δ are computed.
     """
@@ -184,23 +189,32 @@ class CountViews:
         return tuple(ViewLaw(alpha, weight, a.ravel(), b.ravel()) for a, b in zip(*self._counts(), strict=True))
 
     def _counts(self) -> Floats:
-        """Pr[k ones | t submissions], (2, M, T+1, T+1), by the target's noisy bit, m = 0 to (n-1)/2, t and k."""
+        """Pr[k of t submissions are ones], (2, M, T+1, T+1), given the target's noisy label (first axis: 0 or 1) and
+        the data set (second axis). In data set m = 0 to (n-1)/2, so that M = ⌊(n-1)/2⌋ + 1, m of the n - 1 others hold
+        label 1. The last two axes are t and k, from 0 to T = n · rounds.
+        """
         x = self.exchange
         return _count_laws([x.setting.world(m) for m in range((x.cluster_size - 1) // 2 + 1)], self.trials)
 
     def delta(self, epsilon: float) -> Bracket:
-        """The learner's exact δ(ε), the largest over all data sets, as the accountant bounds it."""
+        """The learner's exact δ(ε) for this exchange, the largest over all data sets, between two bounds that allow for
+        rounding. It does not depend on the tabulated views.
+        """
         return self.exchange.delta(epsilon)
 
     def epsilon(self, delta: float) -> Bracket:
-        """The learner's exact ε at δ, the largest over all data sets, as the accountant bounds it."""
+        """The learner's exact ε at δ for this exchange, the largest over all data sets, between two bounds that allow
+        for rounding. It does not depend on the tabulated views.
+        """
         bound = self.exchange.epsilon(delta)
         return Bracket(bound.epsilon_lower, bound.epsilon_upper)
 
 
 @dataclass(frozen=True)
 class LearnerViews(CountViews):
-    """What the learner sees if she knows which submission is the target's: the views of `split_cells`; one round."""
+    """What the learner sees in one round if she knows which submission is the target's: the views (s, t', k') of
+    `split_cells`.
+    """
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -209,14 +223,21 @@ class LearnerViews(CountViews):
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of the views of `split_cells` in each data set m = 0 to (n-1)/2, in which m others hold label 1."""
+        """The law of all views (s, t', k') in each data set m = 0 to (n-1)/2, in which m users besides the target hold
+        label 1.
+
+        s is what the target submits (0: nothing, 1: label 0, 2: label 1), t' how many others submit, and k' how many of
+        these submit a 1. View (s, t', k') has the index (s n + t') n + k'.
+        """
         weight = split_weights(self.cluster_size, self.exchange.sampling_rate)
         a, b = (split(counts) for counts in self._counts())
         return tuple(ViewLaw(self.exchange.flip_prob, weight, *pair) for pair in zip(a, b, strict=True))
 
 
 class Pattern(NamedTuple):
-    """What a coalition knows of non-members: the noisy bits of f₀ holders of label 0 and f₁ of label 1, j bits 1."""
+    """What a coalition knows of non-members: the noisy bits of f₀ users with label 0 and f₁ with label 1; j of these
+    bits are 1.
+    """
 
     zeros: int
     ones: int
@@ -228,11 +249,12 @@ class CoalitionViews:
     """What c passive users of the cluster, the members, and the learner see together.
 
     With probability 1 - (1 - 1/n)^c a member fetched the target's noisy label; cells 0 and 1 are its two values.
-    Otherwise the members know the noisy bits of f = f₀ + f₁ of the other n-c-1 non-members (`Pattern`). Who fetched
-    from a member is known and tells nothing. What is left is an exchange among n-c sources, f of them known, with
-    t ~ Bin(n-c, θ(n-c)/n) submissions by non-members who fetched from non-members. Everything that is conditioned on is
-    seen, and independent of the target's label. A pattern (f₀, f₁, j) with a view (s, t', k') of the exchange that is
-    left has the cell `cell_of_pattern` [f₀, f₁, j] + the cell of `split_cells` among n-c users.
+    Otherwise the members know the noisy bits of f = f₀ + f₁ of the other n-c-1 non-members (`Pattern`). The members
+    also know who fetched from a member, which tells them nothing. What is left is an exchange among n-c sources, with
+    the noisy bits of f sources known. In this exchange non-members who fetched from non-members make t ~ Bin(n-c,
+    θ(n-c)/n) submissions. Everything that is conditioned on is seen by the coalition, and is independent of the
+    target's label. Take a pattern (f₀, f₁, j) and a view (s, t', k') of the exchange that is left. Together they have
+    the cell `cell_of_pattern` [f₀, f₁, j] + the cell of `split_cells` among n-c users.
 
     Args:
         cluster_size: n, at least 2.
@@ -288,11 +310,19 @@ class CoalitionViews:
 
     @cached_property
     def laws(self) -> tuple[ViewLaw, ...]:
-        """The law of all cells in each data set m = 0 to (n-c-1)/2: m non-members besides the target hold label 1."""
+        """The law of what the coalition sees in each data set m = 0 to (n-c-1)/2, in which m of the n-c-1 non-members
+        besides the target hold label 1. Each law has an entry for each possible outcome (cell), in the same order for
+        all data sets.
+        """
         return tuple(self._law(m) for m in range((self.sources - 1) // 2 + 1))
 
     def _law(self, ones: int) -> ViewLaw:
-        """The law of what the coalition sees if `ones` of the non-members besides the target hold label 1."""
+        """The law of what the coalition sees if `ones` of the non-members besides the target hold label 1.
+
+        Entries 0 and 1 are for a target whose noisy label, 0 or 1, a member got. Each further entry combines the noisy
+        labels that members got from other users with what the learner sees: whether and what the target submits, how
+        many other non-members submit, and how many of these submit a 1.
+        """
         alpha, s, cells = self.flip_prob, self.sources, split_cells(self.sources)
         zeros = s - 1 - ones
         fetched = self._fetched(zeros, ones)
@@ -311,7 +341,7 @@ class CoalitionViews:
 
     def _fetched(self, zeros: int, ones: int) -> Floats:
         """Probability (c+1, c+1) of each (f₀, f₁): no member asked the target, and the c members together got the noisy
-        labels of f₀ different users with label 0 and of f₁ with label 1.
+        labels of f₀ different non-members with label 0 and of f₁ with label 1.
 
         The entries sum to less than 1: what is missing is the probability that a member asked the target.
 
@@ -334,7 +364,9 @@ class CoalitionViews:
         return now
 
     def delta(self, epsilon: float) -> Bracket:
-        """The coalition's exact δ(ε), the largest over all data sets, as a bracket as wide as rounding requires."""
+        """The coalition's exact δ(ε), the largest over all data sets, between two bounds that are as far apart as
+        rounding requires.
+        """
         lower, upper = (max(float(law.deltas(epsilon, s).max()) for law in self.laws) for s in (-SLACK, SLACK))
         return outward(lower, upper)
 

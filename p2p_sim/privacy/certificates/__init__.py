@@ -1,1 +1,1 @@
-"""Certificates: what is needed to check one (ε, δ) of the label exchange without this package."""
+"""Certificates: files with all that is needed to check one (ε, δ) of the label exchange without this package."""

@@ -2,7 +2,7 @@
 """Proves the (ε, δ) that a certificate of p2p-sim claims, or refuses it: `python verify_certificate.py FILE`.
 
 This file needs Python 3.11 and its standard library, and nothing of p2p-sim. Exit status: 0 if the claim is proved, 1
-if not, 2 if the file cannot be read. What would take more than some minutes is refused.
+if not, 2 if the file cannot be read. A certificate that would take more than some minutes to check is refused.
 
 The claim. A cluster has n users, each with a binary label. A user draws one noisy label, which differs from her label
 with probability α. In each of R rounds she fetches, with probability θ, the noisy label of a member drawn uniformly
@@ -12,18 +12,19 @@ ones among those users,
 
     A(k) = E Bin(k; t, X/n), B(k) = E Bin(k; t, (X+1)/n), P0 = (1-α)A + αB, P1 = αA + (1-α)B, t ~ Bin(Rn, θ)
 
-are the laws of k given t: A and B if the target's noisy label is 0 or 1, P0 and P1 if her label is. Claim: for all m
+are the laws of k given t: A and B if the target's noisy label is 0 or 1, P0 and P1 if her true label is 0 or 1. The
+claim is that for all m
 
     δ ≥ E_t Σ_k max(0, P0 - e^ε P1) = E_t Σ_k max(0, keep A - lose B), and with A and B exchanged (1 against 0),
 
-where keep = 1-α-αe^ε and lose = (1-α)e^ε - α. To swap the labels maps m to n-1-m and one direction to the other, so
-that both directions for m ≤ (n-1)/2 are enough. Every number in a certificate is exact: "0.1" is one tenth.
+where keep = 1-α-αe^ε and lose = (1-α)e^ε - α. If the two labels are swapped, m becomes n-1-m, and one direction becomes
+the other. So both directions for m ≤ (n-1)/2 are enough. Every number in a certificate is exact: "0.1" is one tenth.
 
 The proof, in whole numbers that stand for multiples of 2^-bits:
 1. e^ε is replaced by a smaller number, so that keep grows and lose shrinks.
 2. All probabilities are rounded down, and those below 2^-drop are dropped. Let a ≤ A and b ≤ B be what is left. As
-   keep A - lose B ≤ (keep a - lose b) + keep (A - a) and ΣA = 1, Σ max(0, keep a - lose b) + keep (1 - Σa) is an
-   upper bound. So nothing has to be known of what is dropped. What is missing of the law of t counts in full.
+   keep A - lose B ≤ (keep a - lose b) + keep (A - a) and ΣA = 1, Σ max(0, keep a - lose b) + keep (1 - Σa) is an upper
+   bound. So nothing has to be known of what is dropped. Probability that is missing from the law of t counts in full.
 3. The labels of t submissions are exchangeable. So if one of them is taken away at random,
    A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise: A and B are summed over X at the largest t only.
 4. Not every m is evaluated. Tell the learner the noisy labels of b other users, and which submissions are fetched from
@@ -41,7 +42,7 @@ from typing import Any, NamedTuple, NoReturn
 VERSION = 1
 LARGEST_FILE, LARGEST_N, LARGEST_TRIALS, LARGEST_BITS, LARGEST_EPSILON = 2**20, 65_536, 2**18, 1200, 1000
 LARGEST_WORK = 10**9
-"""Largest count of computed numbers, which take some minutes; a certificate that needs more is refused."""
+"""Largest count of computed numbers; so many take some minutes. A certificate that needs more is refused."""
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}")
 Law = tuple[int, list[int]]
 """A law on whole numbers: the first value, and the probabilities from it on, in units of 2^-bits, rounded down."""
@@ -62,11 +63,16 @@ class Refused(Exception):  # noqa: N818
 
 
 class Unreadable(Exception):  # noqa: N818
-    """Raised if there is no such file, or if it is not JSON."""
+    """Raised if a certificate's file does not exist, or is not JSON."""
 
 
 def verify(certificate: Any) -> str:
-    """Prove the claim of a certificate, as `read` returns it; returns in words what is proved.
+    """Proves the claim of a certificate, and returns in words what is proved.
+
+    Args:
+        certificate: the content of a JSON file, as a dictionary: the version; the claim (n, α, θ, rounds, ε and δ,
+        numbers with a point as strings); two numbers that set the precision, in bits; and a list of intervals of m, the
+        number of other users with label 1, each of which one evaluation of δ proves.
 
     Raises:
         Refused: the certificate does not prove its claim.
@@ -107,12 +113,12 @@ class Proof:
         self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
 
     def check(self, first: int, last: int, revealed: int) -> None:
-        """Prove the claimed δ for every data set in which m = `first` to `last` other users hold label 1; raises
-        `Refused` if it fails.
+        """Proves the claimed δ for every data set in which m = `first` to `last` other users hold label 1; raises
+        `Refused` if this fails.
 
-        One evaluation proves all of them: the learner is told the noisy labels of b = `revealed` other users, which
-        only helps her and leaves n - b users, of whom `first` besides the target hold label 1. As the b users can be
-        chosen to hold label 1 or 0, this covers each m from `first` to `first` + b.
+        One evaluation proves all these data sets: the learner is told the noisy labels of b = `revealed` other users,
+        which only helps her and leaves n - b users, of whom `first` besides the target hold label 1. As the b users can
+        be chosen to hold label 1 or 0, this covers each m from `first` to `first` + b.
         """
         if self.keep <= self.delta * self.unit:
             return  # no event is worth more than `keep`
@@ -139,7 +145,7 @@ class Proof:
         """Upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits).
 
         With the laws P and Q of the outcomes for the two noisy labels of the target, this sum is δ(ε). keep = 1-α-αe^ε
-        and lose = (1-α)e^ε - α are this proof's, rounded so that the sum grows.
+        and lose = (1-α)e^ε - α are fields of this proof, rounded so that the sum grows.
 
         Args:
             p, q: lower bounds of P and Q in units of 2^-bits. What p lacks of probability 1 counts in full.
@@ -151,8 +157,8 @@ class Proof:
         """The law of X, how many of the other users have the noisy label 1 if `ones` of them hold label 1 and `zeros`
         hold 0.
 
-        The result is the first value and the probabilities from it on, rounded down, in units of 2^-bits; very small
-        ones are dropped.
+        The result is the first value, and the probabilities of the values from there on, rounded down, in units of
+        2^-bits. Very small probabilities are dropped.
         """
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
@@ -165,7 +171,7 @@ class Proof:
         """Lower bounds of the laws A and B of k, the number of ones among t submitted labels, with the target's noisy
         label 0 and 1.
 
-        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n), and B has x+1 in place of x, since the target's noisy label is then one
+        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n), and B has x+1 in place of x, since the target's noisy label then adds one
         more 1. X is the number of noisy ones among the other users.
 
         Args:
@@ -187,7 +193,14 @@ class Proof:
         return self.stripped(0, [x >> self.bits for x in a], [x >> self.bits for x in b])
 
     def thinned(self, views: RoundedLaws, t: int) -> RoundedLaws:
-        """A and B for t - 1 labels from those for t: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, B likewise."""
+        """Lower bounds of two laws of k, the number of ones among t - 1 submitted labels, from those for t labels: A,
+        if the target's noisy label is 0, and B, if it is 1.
+
+        Take one of the t labels away at random: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise.
+
+        Args:
+            views: lower bounds of A_t(k) and B_t(k) from a first k on, in units of 2^-bits.
+        """
         low, a, b = views
         if low:
             low, a, b = low - 1, [0, *a], [0, *b]
@@ -196,24 +209,30 @@ class Proof:
         return self.stripped(low, a, b)
 
     def stripped(self, low: int, a: list[int], b: list[int]) -> RoundedLaws:
-        """The laws A and B, given from k = `low` on, without the values at both ends where both are below 2^-drop."""
+        """Two laws of k, A and B, without the values at both ends where both probabilities are below 2^-drop, which is
+        the certificate's limit for what may be dropped.
+
+        Args:
+            low: the first k. a, b: lower bounds of A(k) and B(k) for k = low, low + 1, ..., in units of 2^-bits.
+        """
         large = [k for k, pair in enumerate(zip(a, b, strict=True)) if max(pair) >= self.cut]
         inside = slice(large[0], large[-1] + 1) if large else slice(0, 0)
         return RoundedLaws(low + inside.start, a[inside], b[inside])
 
     def binomial(self, trials: int, p: Fraction) -> Law:
-        """The law Bin(trials, p), without probabilities below 2^-drop."""
+        """The law Bin(trials, p), without probabilities below 2^-drop: its first value, and lower bounds of the
+        probabilities from there on, in units of 2^-bits.
+        """
         k = mode(trials, p)
         return self.spread(trials, p, k, self.ways(trials, 0, (1, 0), k), self.cut)
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
-        """A lower bound of the binomial coefficient (trials choose `wanted`), computed from one of (trials choose k), k
-        <= `wanted`.
-
-        Numbers are pairs of a mantissa and an exponent of 2, rounded down.
+        """A lower bound of the binomial coefficient (trials choose `wanted`), computed step by step from a lower bound
+        of (trials choose k), so that a search over many values need not start anew.
 
         Args:
-            ways: the lower bound of (trials choose k).
+            trials: number of trials. k: a number at most `wanted`. ways: the lower bound of (trials choose k), as
+            mantissa and exponent of 2; the result has the same form, with a mantissa of at most bits + 32 bits.
         """
         self.spend(8 * (wanted - k))
         for j in range(k, wanted):
@@ -221,7 +240,13 @@ class Proof:
         return ways
 
     def spread(self, trials: int, p: Fraction, k: int, ways: Float, cut: int) -> Law:
-        """The law Bin(trials, p) where it is at least `cut`; k: its mode; `ways`: lower bound of (trials choose k)."""
+        """The law Bin(trials, p) about its mode, down to the last probabilities that are at least `cut`: its first
+        value, and lower bounds of the probabilities from there on, in units of 2^-bits.
+
+        Args:
+            k: the mode, the most likely value. ways: lower bound of (trials choose k), as mantissa and exponent of 2.
+            cut: in units of 2^-bits, too.
+        """
         # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
@@ -242,9 +267,10 @@ class Proof:
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:
-        """Add to the count of numbers computed so far; raises `Refused` if it exceeds 10^9, some minutes of work.
+        """Adds to the count of numbers computed so far; raises `Refused` if the count exceeds 10^9, some minutes of
+        work.
 
-        So no file can keep the verifier busy for hours.
+        So no certificate can keep the verifier busy for hours.
 
         Args:
             numbers: how many numbers are about to be computed; those of more bits count more.
@@ -260,7 +286,7 @@ def mode(trials: int, p: Fraction) -> int:
 
 
 def trimmed(mantissa: int, exponent: int, bits: int, divisor: int = 1) -> Float:
-    """mantissa · 2^exponent / divisor, rounded down to a mantissa of at most `bits` bits: mantissa and exponent."""
+    """Mantissa and exponent of mantissa · 2^exponent / divisor, rounded down to a mantissa of at most `bits` bits."""
     mantissa //= divisor
     spare = max(0, mantissa.bit_length() - bits)
     return mantissa >> spare, exponent + spare
@@ -289,14 +315,14 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """The list of intervals of m, the number of other users with label 1, on which a certificate bases its proof;
-    checked.
+    """Checks and returns a certificate's list of intervals of m, the number of other users with label 1; each is proved
+    at once.
 
     Each interval is a dictionary: "from" and "to", its ends, and "revealed", how many noisy labels b of other users are
-    told to the learner. With b of them one evaluation of δ at m = "from" proves all m up to "from" + b.
+    told to the learner. With b labels told, one evaluation of δ at m = "from" proves all m up to "from" + b.
 
     Args:
-        cover: what the certificate has under this key. n: number of users.
+        cover: the certificate's entry "cover". n: number of users.
 
     Raises:
         Refused: the intervals do not cover 0 to (n-1)/2 in order, or b is too small for an interval's length.
@@ -319,13 +345,15 @@ def covering(cover: Any, n: int) -> list[dict[str, int]]:
 
 
 def require(condition: Any, reason: str) -> None:
-    """Raise `Refused` with this reason unless the condition holds."""
+    """Raises `Refused` with this reason unless the condition holds."""
     if not condition:
         raise Refused(reason)
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
-    """Raise `Refused` unless the value is an object with exactly the keys `names`; `where` names it in the message."""
+    """Raises `Refused` unless the value is an object with exactly the keys `names`; the message calls the object
+    `where`.
+    """
     if not isinstance(value, dict) or set(value) != set(names):
         raise Refused(f"{where}: must be an object with the keys {', '.join(names)}, each once")
 
@@ -338,7 +366,7 @@ def whole(value: Any, name: str, least: int, largest: int) -> int:
 
 
 def fraction(value: Any, name: str, largest: Fraction) -> Fraction:
-    """The exact number that a string states as a decimal or a ratio; raises `Refused` unless from 0 to `largest`."""
+    """The exact number that a string states as a decimal or a ratio; raises `Refused` if not in [0, `largest`]."""
     if not isinstance(value, str) or not NUMBER.fullmatch(value):
         raise Refused(
             f'{name}: must be a string with a decimal or a ratio of at most 40 digits, such as "0.1" or "1/3"'
@@ -355,7 +383,7 @@ def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def inexact(_: str) -> NoReturn:
-    """Raise `Refused`; the JSON reader calls this for a number with a point or an exponent, infinities and NaN."""
+    """Raises `Refused`; the JSON reader calls this for a number with a point or an exponent, for infinity and NaN."""
     raise Refused("numbers must be whole or in strings")
 
 

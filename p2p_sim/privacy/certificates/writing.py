@@ -1,8 +1,8 @@
 """Writes certificates of the label exchange, which `verify_certificate.py` checks without this package.
 
 A certificate lists intervals of m, the number of other users with label 1; one evaluation of δ proves a whole interval.
-Floating-point numbers choose the intervals, and how many other users' noisy labels are revealed for each. These numbers
-prove nothing: a certificate is returned only if the verifier has proved it.
+The intervals, and how many other users' noisy labels are revealed for each, are chosen in floating point. This choice
+proves nothing: a certificate is returned only if the verifier has proved it.
 """
 
 import json
@@ -31,12 +31,11 @@ MARGIN = 1e-7
 
 
 def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = None) -> str:
-    """A certificate of (ε, δ) for the learner, as JSON; proved by the verifier before it is returned.
+    """A certificate of (ε, δ) for the learner, as JSON. The verifier proves it before it is returned.
 
     Args:
-        exchange: at most 65,536 users, and at most 262,144 users times rounds.
-        delta: δ, in (0, 1).
-        epsilon: ε in [0, 1000]; default: the exchange's `epsilon_upper` at δ.
+        exchange: the label exchange; n is at most 65,536 users, and n times the number of rounds at most 262,144.
+        delta: δ, in (0, 1). epsilon: ε in [0, 1000]; None: the upper bound of the exchange's ε at δ.
 
     Raises:
         ValueError: a value is outside its range, or (ε, δ) could not be proved.
@@ -67,7 +66,7 @@ def certificate(exchange: LabelExchange, delta: float, epsilon: float | None = N
         },
         "bits": drop + SPARE,
         "drop": drop,
-        # Why it holds: which m are proved together.
+        # Why the claim holds: which m are proved together.
         "cover": _covering(exchange, epsilon, delta),
     }
     try:
@@ -82,8 +81,8 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
     "revealed", in order from 0 to (n-1)/2.
 
     One evaluation of δ proves a whole interval: if the learner is told the noisy labels of b = "revealed" other users,
-    δ at m = "from" bounds δ for all m up to "from" + b. b is nearly as large as the claimed δ allows: hardly any near m
-    = 0, where δ is usually largest, then more and more, so that few intervals are needed.
+    δ at m = "from" bounds δ for all m up to "from" + b. b is nearly as large as the claimed δ allows, so that few
+    intervals are needed. Near m = 0, where δ is usually largest, b is small or 0; it grows with m.
 
     Args:
         exchange: the label exchange of n users. epsilon, delta: the claim.
@@ -93,7 +92,8 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
     """
     half, first, revealed, intervals = (exchange.cluster_size - 1) // 2, 0, 0, []
     while first <= half:
-        # The largest number to reveal, to 1/16, at which δ still holds: doubled from twice the last one, then bisected.
+        # The largest number to reveal at which δ still holds, to 1/16: from twice the last number on it is doubled,
+        # then bisected.
         most = half - first
         low, high = 0, most + 1  # `low` is allowed or 0; `high` is not allowed or above `most`
         probe = min(max(2 * revealed, 1), most)
@@ -116,10 +116,10 @@ def _delta(exchange: LabelExchange, epsilon: float, delta: float, ones: int, rev
     """δ(ε) in floating point if the learner is told the noisy labels of `revealed` users besides the target, and `ones`
     of the users who are left hold label 1, the target not counted.
 
-    It is the larger one of the two directions: evidence for the target's label 0 and for her label 1.
+    It is the larger δ of the two directions: evidence for the target's label 0, and evidence for her label 1.
 
     Args:
-        exchange: the label exchange. delta: the claimed δ; probabilities far below it are left out.
+        exchange: the label exchange. delta: the claimed δ; probabilities far below this δ are left out.
     """
     tail = math.log(delta) - 25.0  # 1e-11 of δ
     # The laws of t and of X.

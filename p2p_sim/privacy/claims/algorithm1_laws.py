@@ -10,9 +10,9 @@ from p2p_sim.privacy.rivals import released_distribution
 
 
 def laplace_nodes(classes: int, scale: float, count: int) -> Floats:
-    """Noise vectors (count^K, K) for K classes, equally likely, in place of independent Laplace noise of this scale.
+    """Equally likely noise vectors (count^K, K) for K classes, in place of independent Laplace noise of this scale.
 
-    They are all combinations of `count` quantiles of the Laplace law.
+    The vectors are all combinations of `count` quantiles of the Laplace law.
     """
     u = (np.arange(count) + 0.5) / count
     points = scale * np.where(u < 0.5, np.log(2.0 * u), -np.log(2.0 * (1.0 - u)))
@@ -31,8 +31,8 @@ def noisy_label_law(
 
     Args:
         labels: the users' true labels. classes: K. noise: (M, K) equally likely vectors, added to the label shares.
-        threshold: τ, the least value that noisy shares are clipped to. resampling_prob: λ, with which a user's noisy
-            label is drawn from the noisy shares.
+        threshold: τ, the least value that noisy shares are clipped to. resampling_prob: λ, the probability with which a
+        user's noisy label is drawn from the noisy shares.
     """
     q = released_distribution(shares(labels, classes), noise, threshold)
     law = np.ones((len(q), 1))
@@ -49,8 +49,10 @@ def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampl
     It is the largest log-ratio over all neighbouring data sets and outputs.
 
     Args:
-        n: users. classes: K. noise: (M, K) equally likely vectors, added to the label shares. threshold: τ, the least
-            value that noisy shares are clipped to. resampling_prob: λ, with which a noisy label is drawn from them.
+        n: number of users. classes: K. noise: (M, K) equally likely vectors, added to the label shares. threshold: τ,
+        the least
+            value that noisy shares are clipped to. resampling_prob: λ, the probability with which a noisy label is
+            drawn from the noisy shares.
     """
     law = cache(lambda labels: noisy_label_law(labels, classes, threshold, noise, resampling_prob))
     # over all labels of the other users, up to their order, and all changes of the target's label

@@ -12,11 +12,13 @@ from p2p_sim.privacy.rivals import moved_counts
 
 Counts = tuple[int, ...]
 _SPAN = 6
-"""Noisy counts are told apart from 6 below 0 to 6 above the bag's size; smaller and larger ones are merged."""
+"""Noisy counts from 6 below 0 to 6 above the bag's size are told apart; all smaller counts are merged, and so are all
+larger ones."""
 
 
 def neighbours(size: int, classes: int) -> Iterator[list[Counts]]:
-    """Yield the released class counts of a bag before and after one label changes, for all labels of its users.
+    """Yields pairs of released class counts of a bag, before and after one user's label changes, for all labels of its
+    users.
 
     If there are two classes, only the count of class 1 is released.
     """
@@ -48,7 +50,7 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
     The observer knows all labels of the bag but one, so that the true δ is 1 and the belief is refuted.
 
     Args:
-        claimed: the largest δ with which the belief would count as true; 1 for a check that can only hold.
+        claimed: the largest δ at which the belief would count as true; at 1 it cannot fail.
     """
     for size, classes in itertools.product((2, 3, 5), (2, 3)):
         # two certain outcomes have δ = 1 if they differ, else 0
@@ -64,9 +66,9 @@ def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
     differ in one label.
 
     Args:
-        moved: how many released counts one changed label moves, by which the scale of the noise is multiplied;
-        None: the true number, 1 for two classes and else 2. A smaller number makes a control, in which the claim
-        must fail.
+        moved: how many released counts one changed label moves; the scale of the noise is multiplied by this number.
+        None: the true number, which is 1 for two classes and else 2. A smaller number makes a control, in which the
+        claim must fail.
     """
     for size, classes, epsilon in itertools.product((2, 3), (2, 3), (0.1, 1.0, 3.0)):
         scale = (moved or moved_counts(classes)) / epsilon

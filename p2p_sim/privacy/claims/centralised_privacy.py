@@ -6,12 +6,12 @@ For q̃, Algorithm 1 adds Laplace noise of scale σ/n to the share of each of K 
 sums to [τ, 1], and renormalises them. With probability λ a user's noisy label is drawn from q̃; else it is her label.
 
 The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at least 1-(K-1)τ, and every other share is
-clipped to τ". If in D the share of a is at most 1-(K-1)τ and that of b at least τ, both noises are in their exponential
-tails, and the event is e^(2/σ) times as likely under D: one changed label moves two shares.
+clipped to τ". Suppose that in D the share of a is at most 1-(K-1)τ and that of b at least τ. Then both noises are in
+their exponential tails, and the event is e^(2/σ) times as likely under D: one changed label moves two shares.
 
-For K >= 3, if the share of a is at most τ and that of b at least τ, the same holds of the event "q̃(b) = τ and
-τ < q̃(a) <= τ + x". This event implies that b was clipped to τ and that a's noisy share is above τ. Together with "the
-noisy label of user 1 is a" the event's log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)) as x goes to 0.
+For K >= 3, suppose that the share of a is at most τ and that of b at least τ. Then the same is true of the event "q̃(b)
+= τ and τ < q̃(a) <= τ + x". This event implies that b was clipped to τ and that a's noisy share is above τ. Together
+with "the noisy label of user 1 is a" the event's log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)) as x goes to 0.
 """
 
 import itertools
@@ -32,7 +32,7 @@ EDGE = 1e-6
 
 
 def printed_theorem1(scale: float, resampling_prob: float, threshold: float) -> float:
-    """ε that the clustering paper's Theorem 1 prints for Algorithm 1: 1/σ + ln(1 + (1-λ)/(λτ)).
+    """The ε that the clustering paper's Theorem 1 prints for Algorithm 1: 1/σ + ln(1 + (1-λ)/(λτ)).
 
     scale: σ. resampling_prob: λ. threshold: τ.
     """
@@ -47,8 +47,8 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
     τ is the smallest value that the distribution may have. Label 0 then has 1 - (K-1)τ.
 
     Args:
-        labels: of the cluster's users; user 1's is the first, and equals `own`. classes: K. scale: σ, above 0; the
-        noise on label counts is Laplace of this scale. threshold: τ in (0, 1/K). resampling_prob: λ, with which a
+        labels: labels of the cluster's users; the first is user 1's, and equals `own`. classes: K. scale: σ, above 0;
+        the noise on label counts is Laplace of this scale. threshold: τ in (0, 1/K). resampling_prob: λ, with which a
         user's noisy label is drawn from the noisy distribution; else it is her label.
     """
     share, top = shares(labels, classes), 1.0 - (classes - 1) * threshold
@@ -58,7 +58,8 @@ def corner_event(labels: tuple[int, ...], classes: int, *, scale: float, thresho
 
 
 def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Theorem 1: log-ratios of events under neighbouring data sets against a claimed ε.
+    """Yields cases of Theorem 1: each compares the log-ratio of an event's probabilities under neighbouring data sets
+    with a claimed ε.
 
     The log-ratios are lower bounds of the true ε. So the cases can refute the claim; they cannot prove it.
 
@@ -76,7 +77,7 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
         )  # fmt: skip
     # the edge event: its log-ratio where q̃(a) is largest, τ + x
     for classes, scale, lam in itertools.product((3, 4), SCALES, RESAMPLING):
-        n = classes + 1  # two users hold the last label, one each other label; a and b both have the share τ = 1/n
+        n = classes + 1  # two users hold the last label, one user each other label; a and b both have the share τ = 1/n
         yield at_most(
             bound(scale, lam, 1.0 / n), 2.0 / scale + math.log1p((1.0 - lam) / (lam * (1.0 / n + EDGE))), None, n,
             K=classes, n=n, sigma=scale, lam=lam, tau=1.0 / n, edge_width=EDGE,
@@ -111,7 +112,7 @@ def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Corollary 1: the exact ε of the corollary's mechanism against factor · its stated ε.
+    """Yields cases of Corollary 1: each compares the exact ε of the corollary's mechanism with factor · the stated ε.
 
     At τ = 1/K the distribution q̃ is uniform, so that the mechanism is K-ary randomised response.
     """
@@ -125,14 +126,15 @@ def corollary1_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def corollary1_rate_cases(leading: Callable[[int], float] = float) -> Iterator[ClaimCase]:
-    """Cases of Corollary 1's rate: whether Theorem 2's factor K/(1-β) is at most 4K/ε, the corollary's O(K/ε) with the
-    constant 4.
+    """Cases of Corollary 1's rate: whether K/(1-β), a factor in Theorem 2's bound of the excess risk, is at most 4K/ε,
+    which is the corollary's O(K/ε) read with the constant 4.
 
-    The factor multiplies √(dim/n) in the bound of the excess risk, for K classes, n users and hypotheses of dimension
-    dim. β = K/(K-1+e^ε) is the corollary's parameter of the loss.
+    K is the number of classes, and β = K/(K-1+e^ε) the corollary's parameter of the loss. In Theorem 2 the factor
+    multiplies √(dim/n), for n users and hypotheses of dimension dim.
 
     Args:
-        leading: a function of K that replaces the K of the factor K/(1-β); with the sharp form of Lemma 2 it is 1.
+        leading: a function of K whose value replaces the K in K/(1-β), for a control: by default K itself. A constant 1
+        is what a sharper Lemma 2, on the column sums of a matrix, would allow.
     """
     for classes, epsilon in itertools.product((2, 5, 10, 20, 50, 100), (0.01, 0.1, 0.5, 0.99)):
         beta = classes / (classes - 1 + math.exp(epsilon))
@@ -151,8 +153,8 @@ def corollary2_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
     """Cases of Corollary 2: the pure ε of the noisy labels of Algorithm 1 in clusters of 2 to 4 users, against
     `constant` · ε.
 
-    The noisy label distribution itself is not released. The true value is computed with a quadrature of the noise,
-    whose error is taken as three times the difference from a coarser one.
+    The noisy label distribution itself is not released. The true value is computed with a quadrature of the noise. Its
+    error is taken as three times the difference from a coarser quadrature.
 
     Args:
         constant: the factor that the corollary's O(ε) is read as; 3 follows from the corrected Theorem 1.

@@ -25,9 +25,9 @@ def printed_lemma5(classes: int, threshold: float, scale: float, size: int) -> f
 
 
 def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 5: the mean distortion of the label shares of small clusters against a bound.
+    """Yields cases of Lemma 5: each compares the mean distortion of the label shares of a small cluster with a bound.
 
-    The lemma is about the mean over data sets; here every data set is compared with the bound. The error of the
+    The lemma bounds the mean over data sets; here every single data set is compared with the bound. The error of the
     quadrature is taken as three times the difference from a coarser quadrature.
 
     Args:
@@ -54,7 +54,9 @@ def lemma5_cases(bound: Callable[[int, float, float, int], float]) -> Iterator[C
 
 
 class ModifiedRisk(NamedTuple):
-    """The risk R_{β,λ}(h) of a hypothesis h under the modified loss, the distortion ψ, and the largest such loss L̃."""
+    """The risk R_{β,λ}(h) of a hypothesis h under the modified loss, the distortion ψ, and the largest modified loss
+    L̃.
+    """
 
     risk: float
     distortion: float
@@ -68,7 +70,7 @@ def modified_risk(
     likely values, with two classes.
 
     A noisy label is drawn from the noisy label shares q̃ with probability λ, else it is the true label. The modified
-    loss at a noisy label y is (ℓ(h, x, y) - β Σ_z q̃(z) ℓ(h, x, z))/(1-β), which undoes this noise on average if β = λ.
+    loss at a noisy label y is (ℓ(h, x, y) - β Σ_z q̃(z) ℓ(h, x, z))/(1-β). If β = λ, it undoes this noise on average.
     The result also has the mean L1 distance of q̃ from the true shares, and the largest absolute modified loss.
 
     Args:
@@ -98,8 +100,8 @@ def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
     R_{β,λ} is the mean loss of a hypothesis on noisy labels, which replace the true label with probability λ, after a
     correction of the loss that suits the probability β. L̃ is the largest corrected loss. ψ is the mean L1 distance of
-    the noisy from the true label shares of the cluster, φ that of the label distribution of a point from the cluster's.
-    The noise is replaced by a quadrature.
+    the cluster's noisy label shares from the true ones. φ is the mean L1 distance of a point's label distribution from
+    the cluster's. The noise is replaced by a quadrature.
 
     Args:
         factor: below 1 for a control, which must fail.
@@ -128,12 +130,13 @@ def precision_times_recall(classes: int, size: int, epsilon: float) -> float:
     """Upper bound of precision times recall over all ε-label private mechanisms for the association problem.
 
     The problem: report which of K labels (`classes`) occur in a cluster of `size` users. Averaged over permutations of
-    labels and clusters, a mechanism reports each label of the cluster with a probability `held`, each other with a
-    probability `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε (1 - held). Recall is `held`;
-    precision follows from both.
+    labels and clusters, a mechanism reports each label of the cluster with a probability `held`, and each other label
+    with a probability `absent`. Label privacy implies held <= e^ε absent and 1 - absent <= e^ε (1 - held). Recall is
+    `held`; precision follows from the two probabilities.
     """
     crossing = math.exp(epsilon) / (1.0 + math.exp(epsilon))  # where the two constraints meet
-    # below it the product increases in `held`; above it, it is a square over a linear function, hence convex
+    # below the crossing the product increases in `held`; above it the product is a square over a linear function, hence
+    # convex
     return max(size * crossing / (size + (classes - size) * math.exp(-epsilon)), size / classes)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 TOLERANCE = 1e-9
-"""How far below 1 rounding may bring the ratio of a claim that is attained exactly."""
+"""If a claim is attained exactly, its ratio is 1; rounding may lower it by at most this much."""
 
 VECTOR = "Vector approximation"
 STACKING = "Privacy-preserving stacking"
@@ -20,11 +20,10 @@ class ClaimCase:
     """One evaluation of a claim, at one choice of parameters: how much slack the claim has.
 
     The slack is a ratio: claimed over true value for an upper bound, true over claimed value for a lower bound.
-    claimed: the printed figure.
-    ratio_low: the ratio with a certified bound of the true value: at least 1 shows that the claim holds here.
-    ratio_high: the ratio with an attained value: below 1 refutes the claim.
-    where: parameters and values, the true one among them.
-    size: how large the case is; of all counter-examples the smallest is reported.
+    claimed: the printed figure. ratio_low: the ratio with a certified bound of the true value; if it is at least 1, the
+    claim holds here. ratio_high: the ratio with an attained value; if it is below 1, the claim is refuted. where:
+    parameters and values, the true one among them. size: how large the case is; the smallest of all counter-examples is
+    reported.
     """
 
     claimed: float
@@ -59,7 +58,9 @@ def at_least(claimed: float, true: float, size: float = 0.0, **where: float) -> 
 
 
 def _ratio(larger: float, smaller: float) -> float:
-    """larger / smaller, infinite where `smaller` is not positive."""
+    """How many times `smaller` goes into `larger`: how much slack a claim `smaller` <= `larger` has; below 1 the claim
+    is false. If `smaller` is 0 or negative, the claim holds for any non-negative `larger`, and the result is infinite.
+    """
     return larger / smaller if smaller > 0.0 else math.inf
 
 
@@ -67,8 +68,9 @@ def _ratio(larger: float, smaller: float) -> float:
 class Verdict:
     """The outcome of checking a claim: whether it holds in all cases, with how much slack, else a counter-example.
 
-    name, paper, statement, corrected, belief: those of the claim. tightest, loosest: the smallest and the largest
-    finite slack, below 1 where the claim fails. where: parameters of the "tightest" and of the "loosest" case.
+    name, paper, statement, corrected, belief: copied from the claim. holds: whether no case refutes the claim.
+    tightest, loosest: the smallest and the largest finite slack; below 1 the claim fails. where: parameters of the
+    "tightest" and of the "loosest" case.
     counterexample: parameters and values of the smallest case that refutes the claim; None if the claim holds.
     cases: how many cases were evaluated.
     """
@@ -90,7 +92,8 @@ class Verdict:
 class Claim:
     """A statement of a paper, and the function `cases` that yields the cases on which it is checked.
 
-    name, paper: its number in the paper, and the paper. corrected: a statement that holds instead, or a sharper one.
+    name, paper: the statement's number in the paper, and the paper. corrected: a statement that holds instead, or a
+    sharper one.
     belief: whether the statement is a common belief that the paper denies, rather than a claim of the paper.
     """
 
@@ -105,12 +108,13 @@ class Claim:
         """Evaluate every case and return the verdict.
 
         Raises:
-            ArithmeticError: no case could be evaluated, or none refutes the claim but one could not be shown to hold.
+            ArithmeticError: no case could be evaluated; or no case refutes the claim, but for one it could not be shown
+                to hold.
         """
         cases = list(self.cases())
         if not cases:
             raise ArithmeticError(f"{self.name}: no case meets its conditions")
-        # an attained value refutes the claim, a certified one proves it; a case with neither is open
+        # an attained value may refute the claim in a case, a certified value may prove it; a case with neither is open
         refuting = [case for case in cases if not case.ratio_high >= 1.0 - TOLERANCE]
         open_cases = [case for case in cases if not case.ratio_low >= 1.0 - TOLERANCE]
         if open_cases and not refuting:
@@ -134,5 +138,10 @@ class Claim:
 
 
 def clustering(name: str, statement: str, cases: Callable[[], Iterable[ClaimCase]], corrected: str = "") -> Claim:
-    """A claim of the clustering paper; the arguments are the fields of `Claim` with these names."""
+    """A claim of the paper "Label differential privacy via clustering".
+
+    Args:
+        name: its number in the paper. statement: the claim, in words. cases: a function that yields the cases on which
+        the claim is checked. corrected: a statement that holds instead, or a sharper one.
+    """
     return Claim(name, "Label differential privacy via clustering", statement, cases, corrected)

@@ -1,6 +1,6 @@
 """Claims on the label randomisation matrix Q = (1-β)I + β q 1ᵀ: Lemmas 1, 2 and 4 of the clustering paper.
 
-Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1; entries [y', y] as in line 29 of Algorithm 1.
+Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1. Its entries are indexed [y', y], as in line 29 of Algorithm 1.
 """
 
 import itertools
@@ -40,28 +40,36 @@ def distributions(classes: int) -> list[Floats]:
 
 
 def _matrices() -> Iterator[tuple[Floats, float]]:
-    """The label distribution q (K,) and the β of each matrix Q on which every lemma is checked."""
+    """Pairs of a label distribution q (K,) and a number β, for the matrices Q = (1-β)I + β q 1ᵀ on which every lemma is
+    checked: K from 2 to 50, for each K eleven q (uniform, certain, two halves, 8 random ones), for each q β from 0 to
+    0.999.
+    """
     return itertools.product((q for classes in CLASSES for q in distributions(classes)), BIASES)
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 1: the least singular value, by matrix Q, against a lower bound, a function of K and β."""
+    """Yields cases of Lemma 1: for each matrix Q its least singular value, against a lower bound, a function of K and
+    β.
+    """
     for q, beta in _matrices():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
         yield at_least(bound(len(q), beta), value, len(q), K=len(q), beta=beta, largest_q=float(q.max()))
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 2: the largest column sum of |Q⁻¹|, by matrix Q, against a bound, a function of K and β."""
+    """Yields cases of Lemma 2: for each matrix Q the largest column sum of |Q⁻¹|, against a bound, a function of K and
+    β.
+    """
     for q, beta in _matrices():
         value = float(np.abs(inverse_matrix(q, beta)).sum(axis=0).max())
         yield at_most(bound(len(q), beta), value, None, len(q), K=len(q), beta=beta, smallest_q=float(q.min()))
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yield cases of Lemma 4: the largest |Σ_y' Q⁻¹[y', y] ℓ(y')| by matrix Q against a bound, a function of K and β.
+    """Yields cases of Lemma 4: for each matrix Q the largest |Σ_y' Q⁻¹[y', y] ℓ(y')|, against a bound, a function of K
+    and β.
 
-    It is the largest modified loss over all labels y and all losses ℓ in [0, 1]; losses of 0 and 1 attain it.
+    This is the largest modified loss over all labels y and all losses ℓ in [0, 1]; losses of 0 and 1 attain it.
     """
     for q, beta in _matrices():
         inverse = inverse_matrix(q, beta)

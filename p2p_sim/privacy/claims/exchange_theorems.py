@@ -37,12 +37,14 @@ def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
 
 
 def lemma9_cases(bound: Callable[[int, float, float, float], float | None]) -> Iterator[ClaimCase]:
-    """Cases of Lemma 9: the learner's exact ε in one cluster against a stated upper bound of it, at many n, α, θ and δ.
+    """Cases of Lemma 9, each at one choice of n, α, θ and δ: whether the learner's exact ε in one cluster is at most a
+    stated bound.
 
     n is the number of users, α the flip probability, θ the sampling rate.
 
     Args:
-        bound: the stated ε as a function of n, α, θ and δ; None: there is no case, as the lemma does not apply.
+        bound: the stated ε as a function of n, α, θ and δ. Where the function returns None, the lemma does not apply,
+        and the choice gives no case.
     """
     for n, alpha, theta, delta in SMALL + LARGE:
         claimed = bound(n, alpha, theta, delta)
@@ -96,10 +98,12 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of Table 1: whether Theorem 3's flip probability α = 4√2 ln s/√(θs) is Õ(φ), read as at most 10 φ ln² s.
+    """Cases of a claim in Table 1, its last row: the exchange is (ε, 1/s²)-private with a flip probability α = Õ(φ),
+    that is, φ up to logarithms. Checked is whether Theorem 3's α = 4√2 ln s/√(θs) is at most 10 φ ln² s. It is not:
+    these cases refute the claim.
 
     The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
-    of a user's label distribution from her cluster's. The claim is refuted.
+    of a user's label distribution from her cluster's.
 
     Args:
         power: exponent of φ in the claimed value; 1/2 for a control, for which the claim holds.
@@ -113,8 +117,9 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
-    """Cases of Table 1: whether the exchange is (ε, 1/s²)-label private against the learner with a flip probability α =
-    `constant` · φ ln s, by its exact ε.
+    """Cases of a claim in Table 1, its last row: with a flip probability α = `constant` · φ ln s the exchange is (ε,
+    1/s²)-label private against the learner. Each case compares the exact ε at δ = 1/s², which the accountant computes,
+    with ε.
 
     The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
     of a user's label distribution from her cluster's.
@@ -129,8 +134,8 @@ def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
 
 
 def peer_law(n: int, alpha: float, label: int) -> Law:
-    """What a user sees who asks one of n users of her cluster: the probability of each pair (user who is asked, noisy
-    label that she sends).
+    """What a user sees if she asks one of n users of her cluster: the probability of each pair (user who is asked,
+    noisy label that this user sends).
 
     All n users are equally likely to be asked. The target is user 0 and holds `label`; all others hold label 0.
 
@@ -150,13 +155,13 @@ def silent_law(theta: float, alpha: float, label: int) -> Law:
     A target who does not submit gives the pair (0, 0).
 
     Args:
-        theta: probability to submit. alpha: of a flip. label: the target's.
+        theta: probability to submit. alpha: probability of a flip. label: the target's label.
     """
     return {(0, 0): 1.0 - theta, (1, label): theta * (1.0 - alpha), (1, 1 - label): theta * alpha}
 
 
 def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
-    """δ(ε) of two laws with the same outcomes: the larger Σ max(0, P - e^ε Q) of both directions."""
+    """δ(ε) of two laws with the same outcomes: Σ max(0, P - e^ε Q) in the direction in which it is larger."""
     growth = math.exp(epsilon)
     return max(
         sum(max(0.0, value - growth * reverse[key]) for key, value in law.items())
@@ -165,7 +170,9 @@ def hockey_stick(first: Law, second: Law, epsilon: float) -> float:
 
 
 def pure_epsilon(first: Law, second: Law) -> float:
-    """Pure ε of two laws with the same outcomes of positive probability: the largest absolute log-ratio."""
+    """Pure ε of two laws with the same outcomes of positive probability: the largest absolute logarithm of a likelihood
+    ratio.
+    """
     return max(abs(math.log(value / second[key])) for key, value in first.items() if value > 0.0)
 
 
@@ -185,14 +192,21 @@ def peer_delta_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def peer_epsilon_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases of Section 5.1: the pure ε of all that a peer sees against factor · ln((1-α)/α)."""
+    """Cases of Section 5.1: the pure ε of all that one peer sees, against factor · ln((1-α)/α), where α is the flip
+    probability.
+
+    A peer is a user who asks one random user of her cluster and sees this user's name and noisy label.
+
+    Args:
+        factor: below 1 for a control, which must fail.
+    """
     for n, alpha in itertools.product((2, 3, 10, 100), (0.01, 0.1, 0.4)):
         true = pure_epsilon(peer_law(n, alpha, 0), peer_law(n, alpha, 1))
         yield at_most(factor * math.log((1.0 - alpha) / alpha), true, None, n, s=n, alpha=alpha)
 
 
 def subsampling_cases(pure: bool = True) -> Iterator[ClaimCase]:
-    """Yield cases of Section 5.1: without an exchange, ε at the sampling rate θ is claimed to be at least ε at θ = 1.
+    """Yields cases of Section 5.1: without an exchange, ε at the sampling rate θ is claimed to be at least ε at θ = 1.
 
     Args:
         pure: whether pure ε is compared; else, as a control, δ(ε₀/2), which does fall with θ.

@@ -14,10 +14,12 @@ from p2p_sim.privacy.rivals import laplace_tail
 
 
 def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
-    """Yield cases: pure ε of a label that is released as K noisy bits, over all 2^K outputs and all pairs of labels.
+    """Cases of the claim that a label of K classes is ε-private if it is released as K bits, of which the bit of the
+    true class is 1, and each bit is flipped with probability 1/(1 + e^(ε/2)). Each compares the exact pure ε, the
+    largest log-ratio over all 2^K outputs and all pairs of labels, with ε.
 
     Args:
-        budget_share: the share of ε that each bit gets; 1/2 in the paper.
+        budget_share: the share of ε that each bit gets; 1/2 in the paper, larger for a control, which must fail.
     """
     for classes, epsilon in itertools.product((2, 3, 5, 8), (0.1, 1.0, 4.0)):
         outputs = np.array(list(itertools.product((0, 1), repeat=classes)))
@@ -41,7 +43,8 @@ def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
     """The noise parameter ε' and the additional regularisation Δ of private logistic regression by objective
     perturbation, lines 1 to 6 of the stacking paper's Algorithm 1.
 
-    ε' is ε less a term for the curvature, and Δ = 0; if this ε' is not positive, ε' = ε/2 and Δ is chosen large enough.
+    ε' = ε - ln(1 + 1/(2nλ) + 1/(16n²λ²)) and Δ = 0, if this ε' is positive; the logarithm pays for the dependence of
+    the loss's curvature on one example. Else ε' = ε/2 and Δ = 1/(4n(e^(ε/4) - 1)) - λ.
 
     Args:
         epsilon: ε, the privacy of the model. n: number of examples. strength: λ, above 0, the regularisation.
@@ -53,15 +56,15 @@ def plr_parameters(epsilon: float, n: int, strength: float) -> PlrParameters:
 
 
 def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise_epsilon: float) -> Floats:
-    """Log-density (W,), up to a constant, of the model that objective perturbation for logistic regression releases, at
-    W models w.
+    """Log-density (W,) at W models w, up to a constant, of the model that objective perturbation for logistic
+    regression releases.
 
     The released w minimises the sum of the n losses, plus n · strength · |w|²/2, plus b·w with random noise b. The
     noise b(w) for which w is the minimiser is a bijection. So the log-density is -ε'|b|/2 + ln det db/dw.
 
     Args:
-        w: (W, d) models. x, y: (n, d) features in the unit ball and (n,) labels ±1. strength: λ + Δ, the given and
-        the additional regularisation. noise_epsilon: ε', the noise's density is proportional to e^(-ε'|b|/2).
+        w: (W, d) models. x, y: (n, d) features in the unit ball and (n,) labels ±1. strength: λ + Δ, the given plus the
+        additional regularisation. noise_epsilon: ε'; the noise b has a density proportional to e^(-ε'|b|/2).
     """
     n, margins = len(y), w @ (x * y[:, None]).T
     noise = -(-expit(-margins) @ (x * y[:, None]) + n * strength * w)
@@ -74,8 +77,8 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
     between densities of the released model, against ε.
 
     The data sets have one or two examples in one or two dimensions; two that are compared differ in the features and
-    the label of one example. The log-ratio is the largest on a grid of models, a lower bound of the true one. So the
-    cases can refute the claim; beyond the grid, that it holds rests on the paper's proof.
+    the label of one example. The log-ratio is the largest on a grid of models, which is a lower bound of the true one.
+    So the cases can refute the claim; that it holds beyond the grid rests on the paper's proof.
 
     Args:
         budget: factor of ε', which sets the noise; above 1 for a control, which must fail.
@@ -101,19 +104,21 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def reported(count: int, epsilon: float, delta: float, shift: float = 1.0) -> float:
-    """Probability that a stability-based histogram with noise Lap(2/ε) reports a cell with this true count.
+    """The probability that a stability-based histogram with noise Lap(2/ε) reports a cell with this true count.
 
-    A cell is reported if it is not empty, and its noisy count is at least (2/ε) ln(2/δ) + shift.
+    A cell is reported if it is not empty and its noisy count is at least (2/ε) ln(2/δ) + shift.
     """
     return laplace_tail(2.0 / epsilon * math.log(2.0 / delta) + shift - count, 2.0 / epsilon) if count > 0 else 0.0
 
 
 def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases: exact δ(ε) of a stability-based histogram of two cells when one example moves between them.
+    """Cases of the claim that a stability-based histogram is (ε, δ)-private: the exact δ(ε) against δ, for two cells
+    between which one example moves. Such a histogram adds Laplace noise of scale 2/ε to the counts of cells that are
+    not empty, and reports those noisy counts that reach the threshold (2/ε) ln(2/δ) + shift.
 
-    Counts stay below the threshold. There, given that a cell is reported, its noisy count does not depend on its true
-    count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is at most ε/2. Only a
-    cell that becomes empty costs δ.
+    All true counts here are below the threshold. There, given that a cell is reported, its noisy count does not depend
+    on its true count, since Laplace tails are exponential. At larger counts the privacy loss of each cell is at most
+    ε/2. Only a cell that becomes empty costs δ.
 
     Args:
         shift: the last term of the threshold, 1 in the paper.
@@ -132,10 +137,12 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
-    """Yield cases: pure ε of a noisy majority decision in each of two cells if one example moves or changes its label.
+    """Cases of the claim that the histogram rule is ε-private: this classifier decides in each cell of the feature
+    space by the sign of the sum of votes ±1/2 there, after Laplace noise. Each case compares with ε the pure ε of the
+    decisions in two cells if one example moves between them or changes its label.
 
     Args:
-        noise: the scale, times ε, of the Laplace noise on each cell's vote; 1 in the paper.
+        noise: the scale, times ε, of the Laplace noise on each cell's sum of votes; 1 in the paper.
     """
     grid = np.arange(-2.0, 2.5, 0.5)
     moves = ((-0.5, -0.5), (-0.5, 0.5), (-1.0, 0.0), (1.0, 0.0), (0.5, 0.5))

@@ -1,4 +1,6 @@
-"""Bounds of the learner's ε by cluster size: the paper's, the exact one, the Gaussian limit, and a shuffler's."""
+"""Bounds of the learner's ε for several cluster sizes: the paper's, the exact one, the Gaussian limit, and a
+shuffler's.
+"""
 
 import itertools
 import math
@@ -26,7 +28,7 @@ class BoundsRow:
     epsilon_paper: the bound of Lemma 9; None where the lemma does not apply.
     epsilon_lower, epsilon_upper: the accountant's lower and upper bound.
     epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α; at most ε₀.
-    epsilon_gaussian: the limit for large n.
+    epsilon_gaussian: the ε of the Gaussian limit for large n.
     epsilon_shuffled_lower: ε of the shuffled noisy labels of all users, if all others hold the same label.
     """
 
@@ -45,7 +47,13 @@ class BoundsRow:
 def bounds_table(
     sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
 ) -> list[BoundsRow]:
-    """A row of bounds for each sampling rate and cluster size n, at δ = 1/n²; the default ones take about 10 s."""
+    """Several bounds of the learner's ε side by side, a row for each sampling rate and cluster size n, at δ = 1/n²: the
+    paper's Lemma 9, the accountant's lower and upper bound, an explicit formula's (corrected Theorem 3), the Gaussian
+    limit's for large n, and the ε of all noisy labels, shuffled. The defaults take about 10 s.
+
+    Args:
+        sizes: cluster sizes n. rates: sampling rates θ. flip_prob: α, by default 0.1.
+    """
     rows = []
     for rate, n in itertools.product(rates, sizes):
         delta = 1.0 / n**2  # the δ of Theorem 3
@@ -86,7 +94,9 @@ def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: floa
 
 
 def limit_mu(cluster_size: int, flip_prob: float, sampling_rate: float) -> float:
-    """The μ-GDP that the exchange approaches for large n: μ = (1-2α) √(θ / ((1+θ) n α(1-α)))."""
+    """The μ of the Gaussian differential privacy that the exchange approaches for large n: μ = (1-2α) √(θ / ((1+θ) n
+    α(1-α))).
+    """
     variance = cluster_size * flip_prob * (1.0 - flip_prob) * (1.0 + sampling_rate) / sampling_rate
     return (1.0 - 2.0 * flip_prob) / math.sqrt(variance)
 
@@ -107,7 +117,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float:
     """ε at δ of all n noisy labels, shuffled, if all users but the target hold label 0: a lower bound over data sets.
 
-    The number of noisy ones is X or X + 1 with X ~ Bin(n-1, α). The larger ε of both directions is taken.
+    The number of noisy ones is X or X + 1, with X ~ Bin(n-1, α). The result is the larger ε of the two directions.
     """
     others = OtherUsers(cluster_size, cluster_size - 1, 0, flip_prob).noisy_ones(math.log(delta) - 20.0).probabilities
     # laws of the noisy ones if the target's noisy bit is 0, and if it is 1; then if her label is 0, and if it is 1

@@ -1,4 +1,5 @@
-"""How many peers to ask: the number, or mixture of two numbers, whose submissions show a cluster's majority most often.
+"""How many peers to ask: the number, or the mixture of two numbers, with which submissions show a cluster's majority
+most often.
 
 All choices satisfy the same (ε, δ). The comparison uses public values only: cluster size, θ, ε, δ and the share of the
 majority.
@@ -22,8 +23,8 @@ NUMBERS = (1, 3, 5, 7, 9)
 PARTS = (0.25, 0.5, 0.75)
 """Shares of users who ask the smaller number of peers, in the mixtures of two numbers that are compared."""
 NO_ERROR = 1e-12
-"""Errors up to this count as none. An error leaves out the smallest and the largest numbers of submissions, either with
-at most this probability."""
+"""An error up to this value counts as none. Sums for errors leave out the smallest and the largest numbers of
+submissions, each with at most this probability."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class PeersChoice:
     """One law of how many peers a user asks, the noise that this law needs, and the error of the submissions.
 
     peers: (k, probability) for each number k of peers that a user may ask. flip_prob: the smallest α of three digits
-    that meets the target (ε, δ). error: the result of `missed`.
+    that meets the target (ε, δ). error: the probability that most submissions are not the majority's label (`missed`).
     """
 
     peers: tuple[tuple[int, float], ...]
@@ -54,12 +55,15 @@ def best_peers(
     majority: float = 0.6,
     numbers: Iterable[int] = NUMBERS,
 ) -> list[PeersChoice]:
-    """Numbers of peers, and mixtures of two numbers, each with the noise it needs for (ε, δ); the smallest error first.
+    """Compares how many peers a user should ask: for each number of peers, and each mixture of two numbers, the
+    smallest flip probability α (to three digits) with which the exchange is (ε, δ)-private against the learner, and the
+    probability that most submissions of a cluster then show the wrong label. The choice with the smallest such error
+    comes first.
 
     Args:
-        cluster_size: n. sampling_rate: θ. epsilon, delta: the target against the learner.
-        majority: share of a cluster's users who hold its commoner label, above 1/2 and at most 1.
-        numbers: numbers of peers to compare, each odd.
+        cluster_size: n. sampling_rate: θ. epsilon, delta: the target against the learner. majority: share of a
+        cluster's users who hold its commoner label, above 1/2 and at most 1. numbers: numbers of peers to compare, each
+        odd; default: 1, 3, 5, 7 and 9. In the mixtures 1/4, 1/2 or 3/4 of the users ask the smaller number.
     """
     if not 0.5 < majority <= 1.0:
         raise ValueError(f"majority = {majority}: must be above 0.5 and at most 1")
@@ -77,12 +81,14 @@ def best_peers(
 
 
 def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, majority: float) -> float:
-    """Probability that most submissions of a cluster are not the label that more of its users hold; a tie counts half.
+    """Probability that most submissions of a cluster do not have the label that the majority of its users hold; a tie
+    counts half. The label of the majority is 1.
 
     Args:
-        size: n, users of the cluster. flip_prob: α. kernel: its method `shares` gives, for each number of noisy
-        labels that are 1, the probability that a submission is a 1. sampling_rate: θ, with which each user submits.
-        majority: share of users with the commoner label.
+        size: n, users of the cluster. flip_prob: α, the probability that a user's noisy label is not her label. kernel:
+        the rule by which a user makes her submission from peers' noisy labels, which gives the probability that it is a
+        1 for each number of ones among the n noisy labels. sampling_rate: θ, the probability with which each user
+        submits. majority: share of users with the commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     least, most = (int(scipy.stats.binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))

@@ -1,28 +1,29 @@
 """Upper bounds of δ from a *blanket*: messages that are drawn independently of their owner's label (Balle et al. 2019).
 
 There are n users and t submissions, each with the message of an independent uniform user. A message belongs to the
-blanket with probability γ, whatever its owner's label is. A message of the blanket is of one of three kinds: it is
-evidence for one of the target's two labels, for the other, or for neither. Reveal to the learner
+blanket with probability γ, whatever its owner's label is. A message of the blanket is of one of three kinds: evidence
+for one of the target's two labels, evidence for the other label, or evidence for neither. Reveal to the learner
 
 - which submissions carry the same user's message: V different users are *visited*;
 - which users other than the target have a message outside the blanket, and which submissions carry these messages.
 
-Let D visited users remain. The learner knows neither who these are, nor whether the target is among them. Given V, the
-odds that the target is among the D are D/γ : (n - V), by counting, and each of the D is equally likely to be the
-target. Compare the likelihoods of the D messages under the target's two labels with those of D messages of the blanket:
+Let D visited users remain. The learner does not know who these D users are, nor whether the target is among them. Given
+V, the odds that the target is among the D are D/γ : (n - V), by counting, and each of the D is equally likely to be the
+target. Compare the likelihoods of the D messages under the target's two labels with the likelihood of D messages of the
+blanket:
 
     δ(ε) <= (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+ ,
 
 where Y is `kinds`/γ times a message's *worth* if the message belongs to the blanket, else 0; Y has mean 1 - e^ε. A
-message of the blanket is worth `keep` with probability 1/kinds, `-lose` with probability 1/kinds, else `-rest`. How
-often each of the D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et al. (2019) for
-all n messages, shuffled.
+message of the blanket is worth `keep` with probability 1/kinds, `-lose` with probability 1/kinds, else `-rest`. The
+number of times that each of the D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et
+al. (2019) for all n messages, shuffled.
 
 The bound grows with V: by Jensen's inequality, replacing Y_V by its mean 1 - e^ε does not raise the expectation.
 
-**The law of V** (`visited`). t ~ Bin(n, θ) submissions carry the noisy label of an independent, uniform user each. V
-counts the users whose label is submitted at least once. As the bound grows with V, a block of values of V is charged as
-its largest value, and any law that lies above V in the stochastic order may replace the law of V.
+**The law of V** (`visited`). Each of t ~ Bin(n, θ) submissions carries the noisy label of an independent, uniform user.
+V counts the users whose label is submitted at least once. As the bound grows with V, a block of values of V may count
+as its largest value, and the law of V may be replaced by any law that lies above it in the stochastic order.
 """
 
 import math
@@ -37,24 +38,23 @@ from p2p_sim.privacy.binomial_windows import SUBNORMAL, UNIT, VALUE_ERROR, Float
 EXACT = 4096
 """Largest number of users for whom the law of V is computed one submitter after another."""
 LOG_TAIL = -60.0
-"""ln of the probability that a window of values leaves out on either side."""
+"""ln of the probability that a window of values may leave out on each side."""
 Blocks = tuple[tuple[int, float], ...]
-"""Pairs (V, probability) with V ascending; each stands for a block of values of which V is the largest."""
+"""Pairs (V, probability) with V ascending; each pair stands for a block of values, and V is the largest of them."""
 
 
 @lru_cache(maxsize=64)
 def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials: int | None = None) -> Blocks:
-    """A law on few values, as pairs (v, probability), that lies above the law of V: how many users have their label
-    submitted.
+    """A law on few values, as pairs (v, probability), to be used in place of the law of V, the number of users whose
+    label is submitted by anybody. It lies above the law of V: for every v, Pr[V >= v] is at most that of the result.
 
-    Each v stands for a block of values of V and is the largest of them; for every v, Pr[V >= v] is at most that of the
-    result.
+    Each v stands for a block of values of V and is the largest of them.
 
     Args:
-        users: how many users V is about; at most `sources`. sampling_rate: θ in (0, 1]. blocks: largest number of
-        values near the mean of V; one more may be added. sources: how many users a submission's label may come
-        from, each equally likely. trials: how many users submit, with probability θ each; None: as many as
-        `sources`.
+        users: how many users V counts among; at most `sources`. sampling_rate: θ in (0, 1]. blocks: largest number of
+        values near the mean of V; one more may be added. sources: number of users from whom a submission's label may
+        come, each equally likely; V counts only `users` of them. trials: how many users submit, each at most one label,
+        with probability θ; None: as many as `sources`.
     """
     trials = sources if trials is None else trials
     hit = sampling_rate / sources
@@ -78,11 +78,15 @@ def visited(users: int, sampling_rate: float, blocks: int, sources: int, trials:
 
 @lru_cache(maxsize=16)
 def _upper_tails(users: int, rate: float, trials: int) -> Floats:
-    """Pr[V >= v] for v = 0..users + 1, rounded up, where V is how many of the users have their label submitted.
+    """Pr[V >= v] for v = 0..n + 1, rounded up, where V is how many of n users have their label submitted by anybody.
 
-    The law is computed submitter by submitter: each submits, with probability `rate`, the label of a uniform user. All
-    terms are positive, and each step is off by less than 6u; the sums of the tails add (n+1)u. Underflow adds at
-    most the smallest positive number for each step and value.
+    The law of V is computed submitter by submitter: each of them submits, with probability `rate`, the label of a
+    uniform user. All terms are positive. With u = 2^-53 (the relative rounding error of one operation), each step is
+    off by less than 6u, and the sums of probabilities that make Pr[V >= v] add (n+1)u. The result is raised by more
+    than this, and by the smallest positive number for each step and value, which is more than what underflow loses.
+
+    Args:
+        users: n. rate: probability that a submitter submits. trials: number of submitters.
     """
     steps = max(users, trials) + 1
     law, v = np.zeros(users + 1), np.arange(users + 1)
@@ -97,15 +101,16 @@ def _upper_tails(users: int, rate: float, trials: int) -> Floats:
 
 
 def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> float:
-    """Upper bound of Pr[V >= v], where V is how many of `users` users have their label submitted.
+    """Upper bound of Pr[V >= v], where V is how many of `users` users have their label submitted by anybody.
 
     V is at most the number of submissions, which gives one bound. The other is Chernoff's: let q be the probability
     that a given user's label is submitted by anybody. The events of different users are negatively associated (Dubhashi
     and Ranjan 1998). So E e^(sV) <= (1 - q + q e^s)^users for s >= 0, and any s gives a bound.
 
     Args:
-        rate: probability that a given user submits any label. hit: probability that she submits the label of one
-        given user. trials: number of users who may submit.
+        rate: probability that one of the submitters submits any label at all. hit: probability that she submits the
+        label of one particular user; it is `rate`, divided by the number of users whose label she may get. trials:
+        number of submitters.
     """
     q, x = some(hit, trials) * (1.0 + 2.0**-47), v / users
     if v > trials:
@@ -121,9 +126,10 @@ def _bounded_tail(v: int, users: int, rate: float, hit: float, trials: int) -> f
 
 
 MOST = 400_000
-"""About how many terms a sum may have; limits the blocks into which b, the number of blanket messages, is cut."""
+"""A sum may have about so many terms; this limits the number of blocks into which b, the number of blanket messages, is
+cut."""
 BLOCKS = 6, 48
-"""The fewest and the most blocks of b for each V, by default."""
+"""The smallest and the largest number of blocks of b for each V, by default."""
 
 
 @dataclass(frozen=True)
@@ -151,18 +157,20 @@ class Blanket:
         """The upper bound of δ(ε), at the ε that this object was made for.
 
         Submitted labels that are drawn independently of their owner's label form the blanket, which hides the target's
-        label. The bound is a sum over how many users' labels are submitted and how many of these belong to the blanket.
+        label. The bound is a sum over V, the number of users whose label is submitted, and over the number b of these
+        users, the target aside, whose labels belong to the blanket. To be faster, both numbers are cut into blocks of
+        neighbouring values, and each block counts as its worst value.
 
         Args:
-            visited: the law of V, how many users' labels are submitted, as pairs (V, probability); None: V = n, all
-            users. blocks: fewest and most blocks into which the number of labels of the blanket is cut, for each V;
-            more give a sharper bound and take longer.
+            visited: the law of V as pairs (V, probability), each for one block; None: V = n, all users. blocks:
+            smallest and largest number of blocks of b for each V, by default 6 and 48; more blocks give a sharper bound
+            and take longer.
         """
         keep, lose, rest = self.keep, self.lose, self.rest
         if keep <= 0.0:
             return 2.0 * math.exp(LOG_TAIL)
         walk = _walk(self.users, self.share, self.kinds, visited or ((self.users, 1.0),), blocks)
-        # Bin(s, 1/2) of s messages are of the first kind; (keep + lose)·(this number) - due is the sum of worths less
+        # of s messages, Bin(s, 1/2) are of the first kind; (keep + lose)·(this number) - due is the sum of worths, less
         # the charge for users who are not visited
         due = (lose * walk.both + rest * (walk.total - walk.both) + self.growth * walk.unseen) * (1.0 - 1e-14)
         cut = np.floor(due / (keep + lose) * (1.0 - 1e-13)) + 1.0  # a tie is let in, so that rounding is charged
@@ -177,13 +185,13 @@ class Blanket:
 class _Walk:
     """The parts of the bound's sum that do not depend on ε: arrays (terms,) over V, b and s.
 
-    both: s, how many messages are evidence for a label. total: b + 1, how many messages belong to the blanket, for the
-    first b of its block.
-    unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(the block's last
-        b + 1).
+    both: s, how many messages are evidence for one of the two labels. total: b + 1, how many messages belong to the
+        blanket, for the first b of its block.
+    unseen: the charge for users who are not visited, in units of e^ε - 1: (n - V)γ/k times (b + 1)/(the block's last b
+        + 1).
     weights: the term's probability times k/(b+1). slack: factor for the rounding of the whole sum.
     lost: probability left out of the laws of V and b.
-    tiny: probability left out of the law of s, times the largest weight of a message, about k = `kinds`.
+    tiny: probability left out of the law of s, times the largest weight of a message, which is about k = `kinds`.
     """
 
     both: Floats
@@ -197,23 +205,26 @@ class _Walk:
 
 @lru_cache(maxsize=8)
 def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple[int, int]) -> _Walk:
-    """The parts of a bound of δ(ε) that do not depend on ε, as arrays with one entry for each term of a sum over V, b
-    and s.
+    """The parts of the bound of δ(ε) that do not depend on ε, so that they are computed once for many ε: arrays with
+    one entry for each term of a sum over V, b and s.
 
-    Of n users, V have their message submitted. The messages of b of the V - 1 others belong to the blanket: they are
-    drawn independently of their owner's label. With the target's there are b + 1, of which s are evidence for one of
-    two labels. The worth of a message is what it adds to P - e^ε Q.
+    Of n users, V have their message submitted. The messages of b of the V - 1 others belong to the blanket, that is,
+    they are drawn independently of their owner's label; with the target's message there are b + 1. Of these, s are
+    evidence for one of the target's two labels.
 
-    With c = (n - V)(e^ε-1)γ/k, the charge for users whose message is not submitted, the sum over b is E [ mean of b+1
-    worths - c/(b+1) ]_+ . The mean falls with b (in the convex order), and c/(b+1) falls too. So a block of values of b
-    is charged the mean at its first b and c/(b+1) at its last.
+    Let P and Q be the laws of what the learner sees under these two labels. Each message has a worth, what it adds to
+    the sum of P - e^ε Q. The n - V users whose messages are not submitted lower the sum by a charge c = (n -
+    V)(e^ε-1)γ/k. Given V, the bound of δ(ε) is kV/n times the mean, over b, of E [ mean of b+1 worths - c/(b+1) ]_+,
+    where [x]_+ = max(0, x). The mean of b+1 worths falls with b (in the convex order), and c/(b+1) falls too. So for a
+    block of values of b, the bound takes the mean at the block's first b and c/(b+1) at its last.
 
     Args:
-        users: n. share: γ, the probability that a message belongs to the blanket. kinds: k; 1/k is the probability
-        that such a message is evidence for a given one of the two labels. visited: the law of V, as pairs (V,
-        probability). blocks: fewest and most blocks of b for each V.
+        users: n. share: γ, the probability that a message belongs to the blanket. kinds: k; 1/k is the probability that
+        such a message is evidence for a given one of the two labels. visited: the law of V, as pairs (V, probability).
+        blocks: smallest and largest number of blocks of b for each V.
     """
-    # as many blocks of b for each V as make about `MOST` terms: s has some 2√(2·60·(its variance + 1)) + 60 values
+    # choose the number of blocks of b for each V such that there are about `MOST` terms: s has some 2√(2·60·(its
+    # variance + 1)) + 60 values
     likely = visited[0 if len(visited) == 1 else len(visited) // 2][0]
     values = 2.0 * math.sqrt(-2.0 * LOG_TAIL * (2.0 * likely * share / kinds + 1.0)) - LOG_TAIL
     most = max(blocks[0], min(blocks[1], int(MOST / (values * len(visited)))))

@@ -17,9 +17,9 @@ def calibrate_flip_prob(
 ) -> float:
     """The smallest flip probability α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
-    Bisection is correct, since the largest δ over data sets at fixed ε does not increase in α: more flips are a
-    post-processing of the target's bit and a mixture over the others' labels. Every distinct cluster size is evaluated.
-    α is 0 or at least about 1e-6.
+    Bisection is correct, since at fixed ε the largest δ over data sets does not increase in α. The reason is that more
+    flips are a post-processing of the target's bit and a mixture over the others' labels. Every distinct cluster size
+    is evaluated. α is 0 or at least about 1e-6.
 
     Args:
         sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
@@ -60,15 +60,17 @@ def smallest_flip_prob(
 
 
 def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterable[int], epsilon: float) -> float:
-    """The largest ε₀ of the noisy labels, to three digits, at which a privacy target is certified in every cluster.
+    """The least noise that suffices: the largest ε₀ of the noisy labels, to three digits, at which a privacy target is
+    certified in every cluster.
 
-    The result is at least ε and at most max(ε, 100). It is certified in the cluster that decided it, and in all others
-    if a target that is certified at one ε₀ is so at every smaller one. It is the largest such ε₀ only if every larger
-    ε₀ misses the target.
+    The result is at least ε and at most max(ε, 100). Cluster sizes are tried in ascending order; if the value found so
+    far is not certified for a size, it is lowered for this size by bisection. So the result is certified for the last
+    size that lowered it. It is certified for the other sizes, too, if a target that is certified at one ε₀ is certified
+    at every smaller one. It is the largest such ε₀ only if every larger ε₀ misses the target.
 
     Args:
-        certified: whether the target is certified at (ε₀, cluster size); must be true at every ε₀ up to ε.
-        sizes: cluster sizes. epsilon: ε of the target.
+        certified: whether the target is certified at (ε₀, cluster size); must be true at every ε₀ up to ε. sizes:
+        cluster sizes. epsilon: ε of the target.
     """
     local = max(epsilon, 100.0)
     for size in sorted({int(size) for size in sizes}):
@@ -85,7 +87,7 @@ def largest_local_epsilon(certified: Callable[[float, int], bool], sizes: Iterab
 def calibrate_each(
     sizes: Iterable[int], num_classes: int, sampling_rate: float, epsilon: float, delta: float
 ) -> dict[int, float]:
-    """By distinct cluster size, the smallest certified α of three digits: larger clusters need less noise.
+    """For each distinct cluster size, the smallest certified α of three digits: larger clusters need less noise.
 
     Args:
         sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ. epsilon, delta: the learner's target.
@@ -113,13 +115,15 @@ def best_sampling_rate(
     utility_bound: Callable[[float, float], float],
     rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
 ) -> Calibrated:
-    """For two classes, the θ among `rates` with the smallest utility bound, at the smallest α certified for (ε, δ).
+    """For two classes: the sampling rate θ, among those given, at which a user-supplied bound of the utility loss is
+    smallest, if at each θ the flip probability α is the smallest one certified for (ε, δ). The result has this θ, its α
+    and its bound.
 
     Args:
-        sizes: cluster sizes, each at least 2.
-        epsilon, delta: the target.
-        utility_bound: a function of (θ, α), to be minimised; Theorem 4 has the form a/√(θn) + φ + α.
-        rates: sampling rates to try, each in (0, 1].
+        sizes: cluster sizes, each at least 2. epsilon, delta: the target against the learner. utility_bound: a function
+        of (θ, α), to be minimised. An example is the clustering paper's Theorem 4, of the form a/√(θn) + φ + α with n
+        the number of users, φ the heterogeneity of clusters, and a constant a. rates: sampling rates to try, each in
+        (0, 1].
     """
     distinct, tried = sorted({int(size) for size in sizes}), []
     for rate in rates:
@@ -137,15 +141,16 @@ def smallest_of_three_digits(certified: Callable[[float], bool], low: float, hig
 
 
 def _of_three_digits(goes_up: Callable[[float], bool], low: float, high: float) -> Crossing:
-    """Two neighbouring values of three significant digits between which a search by bisection ends, or `low` or `high`
-    themselves.
+    """Bisection over the numbers of three significant digits: two neighbouring numbers, between which `goes_up` turns
+    from true to false.
 
-    The search goes up from the first, `above`, which is the smaller value, and not from the second, `below`: `goes_up`
-    is true at `above` and false at `below`.
+    The result has the smaller number first, under the name `above` (`goes_up` is true there, so the search went on
+    above it), then the larger one, under the name `below` (`goes_up` is false there). At the ends they may be `low` and
+    `high` themselves, which need not have three digits.
 
     Args:
-        goes_up: whether the search goes on above a value; it must turn from true to false once. It is taken to be
-        true at `low` and false at `high` without a call. low, high: the ends, above 0.
+        goes_up: whether the search goes on above a value; it must turn from true to false once. It is taken to be true
+        at `low` and false at `high` without a call. low, high: the ends, above 0.
     """
     while True:
         # the middle on a logarithmic scale, rounded up to three digits; 1e-9 of the last digit counts as rounding error

@@ -1,8 +1,8 @@
 """Bounds of δ for a coalition with the learner, about a target whom no member of the coalition asked.
 
 Of the n users, c are members of the coalition. They asked K of the N = n-c-1 users who are neither members nor the
-target, and know the noisy bits of these K. The coalition recognises submissions that carry a member's label; they are
-no evidence of the target's. What remains is an exchange among n-c sources (users whose noisy bits submissions may
+target, and know the noisy bits of these K. The coalition recognises submissions that carry a member's label; these are
+no evidence of the target's label. What remains is an exchange among n-c sources (users whose noisy bits submissions may
 carry) with Bin(n-c, θ(n-c)/n) submissions.
 """
 
@@ -18,14 +18,17 @@ from p2p_sim.privacy.exchange.one_cluster import ClusterExchange
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, local_epsilon, outward
 
 ENUMERATED = 40
-"""Largest number of non-members for whom all data sets and all that (up to 4) members can know are enumerated."""
+"""Up to this number of non-members, all data sets, and all that (up to 4) members can know, are enumerated."""
 
 
 def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, epsilon: float) -> Bracket:
-    """Bounds of the coalition's δ(ε) if no member asked the target, the largest over all data sets.
+    """A lower and an upper bound of the δ(ε) of a coalition (the learner and c members of the cluster), if no member
+    asked the target; the largest δ over all data sets.
 
-    In small clusters all that members can know is enumerated. In large clusters the lower bound ignores what the
-    members fetched; for the upper bound the noisy bits of c others, and which submissions carry these, are revealed.
+    In small clusters (up to 40 non-members and 4 members) all cases of which other users the members asked, and which
+    noisy labels they got, are enumerated; the bounds then differ by rounding alone. In large clusters the lower bound
+    ignores what the members got. For the upper bound they are told the noisy labels of c other users, and which
+    submissions carry these.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c. epsilon: ε.
@@ -57,13 +60,14 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
     """Two exchanges without colluding users, whose δ against the learner bound the δ of a coalition if no member asked
     the target.
 
-    The coalition is the learner with c `members` of a large cluster. For the lower bound the members forget what they
-    got; an exchange of n - c users remains. For the upper bound they know the noisy labels of c other users; an
-    exchange of n - 2c users remains, which is None if there is no such user.
+    The coalition is the learner with c `members` of a large cluster. Each member asks one user, so that together they
+    learn the noisy labels of at most c others. The first exchange is for the lower bound: the members forget what they
+    got; an exchange of n - c users remains. The second one is for the upper bound: the members know the noisy labels of
+    c other users; an exchange of n - 2c users remains, which is None if there is no such user.
 
     Args:
-        cluster_size: n. flip_prob: α. sampling_rate: θ; the rates of the two exchanges are rounded down for the
-        lower bound and up for the upper one.
+        cluster_size: n. flip_prob: α. sampling_rate: θ; the rates of the two exchanges are rounded down for the lower
+        bound and up for the upper one.
     """
     sources, remaining = cluster_size - members, cluster_size - 2 * members
     forgotten = ClusterExchange(sources, flip_prob, sources, share_of(sampling_rate, sources, cluster_size, up=False))
@@ -76,8 +80,8 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
 def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, members: int, delta: float) -> float:
     """An upper bound of the coalition's ε at δ over all data sets, if no member asked the target.
 
-    For the bound, the noisy bits of c others, and which submissions carry these bits, are revealed to the members; by
-    asking they learn c bits at most. The bound is ε₀ if no other user remains.
+    For the bound, the noisy bits of c others, and which submissions carry these bits, are revealed to the members. This
+    is not less than they know, since by asking they learn at most c bits. The bound is ε₀ if no other user remains.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).
@@ -94,7 +98,7 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
     law = np.zeros(min(members, others) + 1)
     fetched = np.arange(len(law))
     law[0] = 1.0
-    # each member asks a member, or somebody whose bit is already known, or one of the others whose bit is not
+    # each member asks a member, or somebody whose bit is already known, or another user, whose bit is not yet known
     for _ in range(members):
         repeated = law * ((cluster_size - 1 - others + fetched) / (cluster_size - 1))
         repeated[1:] += (law * ((others - fetched) / (cluster_size - 1)))[:-1]
@@ -104,15 +108,17 @@ def known_law(others: int, cluster_size: int, members: int) -> Floats:
 
 def _enumerated(n: int, alpha: float, theta: float, members: int, epsilon: float) -> Bracket:
     """A lower and an upper bound of the δ(ε) of c `members` who collude with the learner, if no member asked the
-    target; they differ by rounding alone.
+    target; the two differ by rounding alone.
 
-    All data sets, and all that the members can know of other users in each, are enumerated, and the largest δ is taken.
-    With u = 2^-53, the probability of a case is a product of the probability of how many users the members asked (off
-    by 4u a member), a ratio of whole numbers and two binomial probabilities on at most 5 values each. Up to 75 cases
-    are summed: 2e-13 is more than their relative error.
+    All data sets are enumerated. In each, all cases of what the members can know are enumerated, too: which noisy
+    labels of other users they got. The δ of a data set is the mean over its cases, and the largest δ is taken.
+
+    Rounding, with u = 2^-53: the probability of a case is a product of the probability of how many users the members
+    asked (off by 4u for each member), a ratio of whole numbers, and two binomial probabilities with at most 5 values
+    each. A data set has up to 75 cases, whose terms are summed. 2e-13 is more than the relative error of this mean.
 
     Args:
-        n, alpha, theta: cluster size, flip probability, sampling rate.
+        n: cluster size. alpha: flip probability α. theta: sampling rate θ. members: c, at most 4.
     """
     sources, others = n - members, n - members - 1
     submissions = SubmissionCounts.between(sources, *(share_of(theta, sources, n, up=up) for up in (False, True)))
@@ -143,16 +149,19 @@ def _knowledge(n: int, alpha: float, members: int, ones: int) -> Knowledge:
     """All cases of what c `members` may learn of other users by asking them, with their probabilities, if no member
     asked the target.
 
-    In each case the noisy labels of some users with label 0 and of some with label 1 are known, and so is how many of
-    them are 1.
+    A case says of how many users with label 0, and of how many with label 1, the members know the noisy label, and how
+    many of these noisy labels are 1. The result lists, for each case, the other users as the members then see them (how
+    many of each label still have an unknown noisy label, and how many known noisy labels are 1), and the probability of
+    the case.
 
     Args:
-        n: cluster size. alpha: α. ones: how many of the n-c-1 users who are neither members nor the target hold
-        label 1.
+        n: cluster size. alpha: α. ones: how many of the n-c-1 users who are neither members nor the target hold label
+        1.
     """
     sources, others = n - members, n - members - 1
     worlds, weights = [], []
-    # members know the bits of K = `fetched` others, of whom `label_ones` hold label 1; `known_ones` of the bits are one
+    # members know the bits of K = `fetched` others; `label_ones` of these users hold label 1, and `known_ones` of these
+    # bits are 1
     for fetched, chance in enumerate(known_law(others, n, members)):
         for label_ones in range(max(0, fetched - (others - ones)), min(fetched, ones) + 1):
             label_zeros = fetched - label_ones

@@ -10,22 +10,24 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
     """A flip probability α* such that the exchange is (ε, δ)-label-private against the learner for all α in [α*, 1/2]
     and all labels.
 
-    It is an explicit formula, which is above the smallest such α. With s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, which comes
-    from the random choice of peers, η = ε - 1 + e^-ε, which comes from the flips, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε,
-    the first condition is
+    It is an explicit formula, which is above the smallest such α. A theorem gives conditions on α for the two
+    directions of δ(ε), the divergence of what the learner sees under the target's label 1 from that under her label 0,
+    and the reverse. The first condition is for one direction, in data sets in which all other users hold the same
+    label. Let s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, which comes from the random choice of peers, η = ε - 1 + e^-ε, which
+    comes from the flips, Λ = ln(1/δ) + Γ + 2ε and q = αe^ε. The condition is
 
-    q ((1-q) Γ + e^(-sq) η) >= Λ/n,
+    q ((1-q) Γ + e^(-sq) η) >= Λ/n.
 
-    which α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)), A = Γ + η, B = Γ + sη, solves. To leading order in ε this α is 2
-    ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. There are further conditions for data sets in which both labels
-    are frequent, and for the other direction of δ; they stand in `docs/theorem.md` with the proof. A second, larger α
-    is tried if one fails. If the conditions fail there too, if n is below 4, ε above 30 or ε below θ/10,000, 1/(1+e^ε)
-    is returned, slightly rounded up, at which the noise alone suffices. If δ >= θ, 0 is returned, since the target's
-    label is seen with probability at most θ.
+    It is met by α = (2Λ/n) e^-ε / (A + sqrt(A² - 4BΛ/n)), with A = Γ + η and B = Γ + sη. To leading order in ε this α
+    is 2 ln(1/δ) θ / ((1+θ) n ε²), as in the Gaussian limit. Further conditions are for data sets in which both labels
+    are frequent, and for the other direction of δ; `docs/theorem.md` has these conditions and the proof.
+
+    If this α fails a further condition, a second, larger α is tried. If that fails too, or if n is below 4, ε above 30
+    or ε below θ/10,000, the result is 1/(1+e^ε), slightly rounded up, at which the noise alone suffices. If δ >= θ, 0
+    is returned, since the target's label is seen with probability at most θ.
 
     Args:
-        cluster_size: n, at least 1. sampling_rate: θ in (0, 1]. epsilon: target ε, above 0. delta: target δ in (0,
-        1).
+        cluster_size: n, at least 1. sampling_rate: θ in (0, 1]. epsilon: target ε, above 0. delta: target δ in (0, 1).
 
     >>> round(sufficient_flip_prob(10_000, 0.1, 0.3, 1e-9), 5)
     0.00545
@@ -44,12 +46,14 @@ def sufficient_flip_prob(cluster_size: int, sampling_rate: float, epsilon: float
 
 
 class _Target:
-    """The conditions of the corrected Theorem 3 for one cluster and target; symbols as in `sufficient_flip_prob`."""
+    """The conditions of the corrected Theorem 3 for one cluster and one target (ε, δ); letters are as in
+    `sufficient_flip_prob`.
+    """
 
     def __init__(self, n: int, theta: float, epsilon: float, log_inverse_delta: float) -> None:
         self.n, self.theta, self.epsilon, self.log_inverse_delta = n, theta, epsilon, log_inverse_delta
         self.s = math.log1p(epsilon / theta)
-        # Γ: what sampling contributes for each expected noisy one
+        # Γ: what the random choice of peers contributes for each expected noisy one
         self.gamma = (theta + epsilon) * self.s - epsilon
         # η: what the flips contribute; in the other direction a = 1 - e^-b - b e^-ε with b = θε/(θ+ε)
         self.eta = epsilon + math.expm1(-epsilon)
@@ -57,11 +61,14 @@ class _Target:
         self.eta_down = -math.expm1(-b) - b * math.exp(-epsilon)
 
     def candidates(self) -> list[float]:
-        """Two flip probabilities at which to try the conditions of the theorem, ascending.
+        """Two flip probabilities α at which to try the conditions of the theorem, ascending; infinite where there is no
+        solution.
 
-        The first solves the condition that one direction of δ is small where all other users hold the same label; the
-        second solves the same condition for the other direction, too. An entry is infinite if there is no solution.
-        Whether the other conditions hold there is not checked.
+        δ(ε) is the larger of two divergences, which the theorem bounds separately: that of what the learner sees under
+        the target's label 1 from that under her label 0, and the reverse. At the first α the bound of the first
+        divergence is δ, for data sets in which all other users hold the same label. A third α is where this is true of
+        the bound of the second divergence; the second value returned is the larger of both α. Whether the other
+        conditions of the theorem hold there is not checked.
         """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)
@@ -73,19 +80,24 @@ class _Target:
         """Whether all conditions of the theorem hold at the flip probability α: then the exchange is (ε,
         δ)-label-private against the learner for all labels.
 
-        One condition for evidence of each of the target's two labels must hold; for the second there are two ways to
-        prove it.
+        δ(ε) has two directions: views (all that the learner sees) that are likelier if the target's label is 1, and
+        views that are likelier if it is 0. Each direction has its own conditions. For the second there are two sets of
+        conditions, of which one must hold.
         """
         return self.upwards(alpha) and (self.downwards(alpha) or self.starved(alpha))
 
     def upwards(self, alpha: float) -> bool:
-        """Whether two conditions hold at α that together prove that evidence of the target's label 1 has a δ(ε) of at
-        most δ.
+        """Whether two conditions hold at α that together prove a δ(ε) of at most δ in one direction: for views that are
+        likelier if the target's label is 1 than if it is 0.
 
-        Labels are named so that at most half of the others hold 1. With n users, q = αe^ε, s = ln(1 + ε/θ), Γ = (θ+ε)s
-        - ε, η = ε - 1 + e^-ε, K(J) = J(1 - J/n)Γ and F = n q e^(-sq) η, the conditions (U0) and (U1) of
-        `docs/theorem.md` are n q (1-q) Γ + F >= ln(1/δ) + Γ + 2ε and K((n+1)(1+q)/2 - 2) + F (1 - s(1-q))/2 >= ln(1/δ)
-        + 2ε.
+        Labels are named so that at most half of the others hold 1. The conditions say that a proved lower bound of -ln
+        δ(ε) is large enough. This bound has two parts: K(J) from the random choice of peers, if about J of the n noisy
+        labels are 1, and F from the flips. The first condition is for data sets in which no other user holds 1, the
+        second for those in which half of the others do; this suffices, as the bound is concave in between.
+
+        With n users, q = αe^ε, s = ln(1 + ε/θ), Γ = (θ+ε)s - ε, η = ε - 1 + e^-ε, K(J) = J(1 - J/n)Γ and F = n q
+        e^(-sq) η, the conditions (U0) and (U1) of `docs/theorem.md` are n q (1-q) Γ + F >= ln(1/δ) + Γ + 2ε and
+        K((n+1)(1+q)/2 - 2) + F (1 - s(1-q))/2 >= ln(1/δ) + 2ε.
         """
         n, s, gamma = self.n, self.s, self.gamma
         q = alpha * math.exp(self.epsilon)
@@ -95,12 +107,17 @@ class _Target:
         return n * q * (1.0 - q) * gamma + flips >= need + gamma and far >= need
 
     def downwards(self, alpha: float) -> bool:
-        """Whether two conditions hold at α that together prove that evidence of the target's label 0 has a δ(ε) of at
-        most δ.
+        """Whether two conditions hold at α that together prove a δ(ε) of at most δ in one direction: for views that are
+        likelier if the target's label is 0 than if it is 1.
 
-        Labels are named so that at most half of the others hold 1. With n users, r = αe^-ε, Γ = (θ+ε) ln(1 + ε/θ) - ε,
-        K(J) = J(1 - J/n)Γ, b = θε/(θ+ε) and G = n α (1 - e^-b - b e^-ε), the conditions (D0) and (D1) of
-        `docs/theorem.md` are K(n r + 1) + G >= ln(1/δ) + ε and K((n+1)(1+r)/2) + G/2 >= ln(1/δ) + ε.
+        Labels are named so that at most half of the others hold 1. The conditions say that a proved lower bound of -ln
+        δ(ε) is large enough. This bound has two parts: K(J) from the random choice of peers, if about J of the n noisy
+        labels are 1, and G from the flips. The first condition is for data sets in which no other user holds 1, the
+        second for those in which half of the others do; this suffices, as the bound is concave in between.
+
+        With n users, r = αe^-ε, Γ = (θ+ε) ln(1 + ε/θ) - ε, K(J) = J(1 - J/n)Γ, b = θε/(θ+ε) and G = n α (1 - e^-b - b
+        e^-ε), the conditions (D0) and (D1) of `docs/theorem.md` are K(n r + 1) + G >= ln(1/δ) + ε and K((n+1)(1+r)/2) +
+        G/2 >= ln(1/δ) + ε.
         """
         q = alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
@@ -109,14 +126,15 @@ class _Target:
         return self._sampled(self.n * q + 1.0) + flips >= need and far >= need
 
     def starved(self, alpha: float) -> bool:
-        """Whether a condition holds at α that is another way to prove that evidence of the target's label 0 has a δ(ε)
-        of at most δ.
+        """Another way to prove a δ(ε) of at most δ for views that are likelier if the target's label is 0 than if it is
+        1: whether its condition holds at α.
 
-        If it holds, such evidence takes more submissions than arrive, except with a small probability, or in data sets
-        in which both labels are frequent, where the random choice of peers hides the target. With n users, r = αe^-ε, Λ
-        = ln(1/δ) + ε, Γ = (θ+ε) ln(1 + ε/θ) - ε, K(J) = J(1 - J/n)Γ and c = 2Λ/(nΓ), it is, as (S) of
-        `docs/theorem.md`: c <= 1/2, K((n+1)(1+r)/2) >= Λ and, with x = (1 - c - r - 1/n)ε, x > 1, or x > θ and n (x
-        ln(x/θ) - x + θ) >= Λ.
+        If few other users hold label 1, such evidence takes more submissions than arrive, except with a small
+        probability. If many do, the random choice of peers hides the target. The fraction c separates the two cases.
+
+        Let n be the number of users, r = αe^-ε, Λ = ln(1/δ) + ε, Γ = (θ+ε) ln(1 + ε/θ) - ε, K(J) = J(1 - J/n)Γ, c =
+        2Λ/(nΓ) and x = (1 - c - r - 1/n)ε. The condition (S) of `docs/theorem.md` has three parts, which must all hold:
+        c <= 1/2; K((n+1)(1+r)/2) >= Λ; and either x > 1, or both x > θ and n (x ln(x/θ) - x + θ) >= Λ.
         """
         n, q = self.n, alpha * math.exp(-self.epsilon)
         need = self.log_inverse_delta + self.epsilon
@@ -127,8 +145,9 @@ class _Target:
         return x > 1.0 or (x > self.theta and n * (x * math.log(x / self.theta) - x + self.theta) >= need)
 
     def _sampled(self, ones: float) -> float:
-        """J(1 - J/n)Γ, by how much the random choice of peers raises the proved -ln δ if about J = `ones` of the n
-        noisy labels are 1.
+        """J(1 - J/n)Γ, a term of the theorem's lower bound of -ln δ(ε): what the random choice of peers contributes if
+        about J = `ones` of the n noisy labels are 1. It comes from a Chernoff bound for the number of ones among the
+        submissions.
 
         Γ = (θ+ε) ln(1 + ε/θ) - ε is a constant of the target ε and the sampling rate θ.
         """

@@ -27,11 +27,12 @@ from p2p_sim.privacy.randomized_response import (
 )
 
 TABULATED = 4096
-"""Largest number of possible submissions (trials) for which sums are taken in full, if there are few sources."""
+"""Largest number of possible submissions (trials) for which sums are taken in full; full sums also need few sources."""
 SUMMED_IN_FULL = 64
 """Largest number of sources for which sums are taken in full; full sums also need at most `TABULATED` trials."""
 LARGEST_TABLE = 1_000_000
-"""Largest number of entries of a table for one number of submissions; above it, δ is a difference of two tails."""
+"""Largest number of entries of a table for one number of submissions; if more are needed, δ is a difference of two
+tails."""
 _LEAST_TAIL = -740.0
 """Smallest ln of a truncated probability; e^-740 is nearly the smallest positive number."""
 _PRECISION = 4e-10
@@ -40,9 +41,10 @@ Views = DirectViews | CutOffViews
 
 
 class Variances(NamedTuple):
-    """Effective variance of what the learner sees: from the random choice of peers (drawn) and the flips (flipped).
+    """Effective variance of what the learner sees, in two parts: from the random choice of peers (drawn) and from the
+    flips (flipped).
 
-    Both values are per source; S times their sum is V, which the search for ε uses.
+    Both values are for one source. With S sources, S times their sum is V, which the search for ε uses.
     """
 
     drawn: float
@@ -53,7 +55,7 @@ class Variances(NamedTuple):
 class Sources:
     """The users whose noisy bits can be submitted, and the law of the number of submissions.
 
-    sources, flip_prob, trials, rate: as in `ClusterExchange`.
+    sources: S, number of these users. flip_prob: α. trials, rate: the number of submissions is Bin(trials, rate).
     """
 
     sources: int
@@ -62,7 +64,10 @@ class Sources:
     rate: float
 
     def world(self, ones: int) -> OtherUsers:
-        """The other users of the data set in which `ones` of them hold label 1 and the rest label 0."""
+        """The users besides the target, as the learner knows them in one data set: m = `ones` of them hold label 1, the
+        other S - 1 - m hold label 0, and the noisy labels of all of them are unknown to her. S is the number of users
+        whose noisy labels can be submitted.
+        """
         return OtherUsers(self.sources, self.sources - 1 - ones, ones, self.flip_prob)
 
     @property
@@ -72,12 +77,13 @@ class Sources:
         return outward(chance * (1.0 - 2.0**-47), chance * (1.0 + 2.0**-47))
 
     def variances(self, ones: int) -> Variances:
-        """An estimate of the variance that hides the target's label if m = `ones` other users hold label 1; it only
-        guides searches.
+        """An estimate, in two parts, of the variance that hides the target's label if m = `ones` other users hold label
+        1; it only guides searches.
 
-        The two values, for each of S users whose noisy labels can be submitted, are p(1-p) S/t from the random choice
-        of peers and α(1-α) from the flips, with t expected submissions and p = α + (1-2α) m/S. In the Gaussian limit ε
-        is about √(2 ln(1/δ)) / √V, where V is S times their sum.
+        The first value, p(1-p) S/t, comes from the random choice of peers; the second, α(1-α), from the flips. S is the
+        number of users whose noisy labels can be submitted, t the expected number of submissions, α the flip
+        probability, and p = α + (1-2α) m/S. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the
+        sum of the two values.
         """
         p = self.flip_prob + (1.0 - 2.0 * self.flip_prob) * min(1.0, ones / self.sources)
         drawn = max(p * (1.0 - p), 1e-300) / (self.trials * self.rate / self.sources)
@@ -89,9 +95,10 @@ class DeltaEvaluator:
     """Computes a lower and an upper bound of δ(ε) at given data sets, by a sum over the learner's views.
 
     setting: the exchange.
-    log_delta: ln of the δ of interest: sums are truncated far below this δ, and what is left out widens the bounds.
-    change: share by which δ may change within a block of numbers t, for which it is evaluated once. A larger share is
-        faster, and the bounds are farther apart.
+    log_delta: ln of the δ of interest. Sums leave out probabilities far below this δ, which widens the bounds
+        accordingly.
+    change: share by which δ may change within a block of numbers t of submissions, for which δ is evaluated once. With
+        a larger share the computation is faster, and the bounds are farther apart.
     """
 
     setting: Sources
@@ -99,11 +106,12 @@ class DeltaEvaluator:
     change: float = NARROW
 
     def views(self, ones: Sequence[int]) -> Views:
-        """The probabilities of all that the learner may see in data sets in which m others hold label 1, for each m in
-        `ones`.
+        """The probabilities of all that the learner may see in a data set, from which the method `bounds` computes δ at
+        any ε. In data set m, m of the others hold label 1.
 
-        The method `bounds` computes δ from the result. If δ is summed from tables, which `direct` says, the tables have
-        a column for each m; else δ is a difference of tail probabilities, and the result is for the first m alone.
+        There are two forms of the result. If tables of all views are small enough, it has tables with a column for each
+        m in `ones`, and δ is a sum over their rows. Else δ is a difference of two tail probabilities, and the result is
+        for the first m in `ones` alone.
         """
         compute = _single_views if len(ones) == 1 and self.change == NARROW else _views
         return compute(self, tuple(ones))
@@ -114,7 +122,8 @@ class DeltaEvaluator:
         s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
-        # columns: values of X that a table sums over, near its mean at m = 0 or, with a kernel, near half the others
+        # columns: values of X that a table sums over, near the mean of X at m = 0 or, with a kernel, near half the
+        # others
         most, world, others = max(self.submissions.counts), s.world(0), s.sources - 1
         mean = others * s.flip_prob if world.kernel is None else others / 2.0
         low, high = bernstein_window(mean, others * s.flip_prob * (1.0 - s.flip_prob), others, tail)
@@ -127,7 +136,12 @@ class DeltaEvaluator:
 
     @cached_property
     def submissions(self) -> SubmissionCounts:
-        """The numbers of submissions at which δ is evaluated, with their weights in the sum over all numbers."""
+        """The numbers t of submissions at which δ given t is evaluated, ascending, with weights for two weighted sums
+        over them: a lower and an upper bound of δ. t is binomial, and δ given t does not decrease in t, so that each t
+        stands for a block of neighbouring values.
+
+        In small clusters all t are there. Else very improbable t are left out; the upper bound adds their probability.
+        """
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
             # a truncated probability counts up to e^ε₀ times in δ: then each changes δ by at most e^-14 = 1e-6 of it
@@ -137,12 +151,13 @@ class DeltaEvaluator:
         )
 
     def bounds(self, views: Views, epsilon: float, ends: Sequence[bool] = (False, True)) -> list[Floats]:
-        """Bounds of δ(ε), one array (data sets, 2 directions) for each entry of `ends`.
+        """Bounds of δ(ε) in each data set, one array (data sets, 2 directions) for each entry of `ends`.
 
         Direction 0 is evidence that the target's label is 0, direction 1 that it is 1.
 
         Args:
-            views: the result of the method `views`. ends: which bounds, in order: False is the lower, True the upper.
+            views: the probabilities of all that the learner may see in these data sets, as the method `views` returns
+            them. ends: which bounds are wanted, in order: False is the lower, True the upper.
         """
         coefficients = hockey_stick_coefficients(self.setting.flip_prob, epsilon)
         if coefficients.keep == 0.0:
@@ -164,7 +179,7 @@ class DeltaEvaluator:
         return self.deltas(self.views([ones]), epsilon)
 
     def worst(self, ones: Sequence[int], epsilon: float) -> int:
-        """The m in `ones` (how many others hold label 1) whose data set has the largest upper bound of δ just below ε.
+        """Of the data sets m in `ones` (m others hold label 1), the one with the largest upper bound of δ just below ε.
 
         At ε itself every δ may be 0, if ε is that of the noisy label alone.
         """
@@ -193,7 +208,7 @@ class DeltaEvaluator:
             return self._cross_tails(largest, delta, ones, low=low, high=high)
         if largest(high) > delta:
             return Crossing(math.inf, math.inf)
-        # first guess: δ(ε) is about φ(z) μ / z², φ the normal density and z = ε/μ, where a noisy bit shifts what the
+        # first guess: δ(ε) is about φ(z) μ / z², with φ the normal density and z = ε/μ, if a noisy bit shifts what the
         # learner sees by μ standard deviations
         mu, z = (1.0 - 2.0 * s.flip_prob) / math.sqrt(max(s.sources * sum(s.variances(0)), 1e-3)), 3.0
         guess, slope = 1.0, -1.0
@@ -214,20 +229,22 @@ class DeltaEvaluator:
         """Two close ε between which a bound of the largest δ falls to `delta`, found with few evaluations, which are
         slow here.
 
-        δ is a difference of two tail probabilities. A rough curve, with a sum replaced by a quadrature, first narrows
-        [low, high]; the accurate curve is then bisected in a small interval about its result. Both ε are `low` if the
-        bound is at most `delta` there, and infinite if it is above `delta` at `high`.
+        δ is a difference of two tail probabilities. A rough curve of δ, in which a sum is replaced by a quadrature,
+        first narrows [low, high]; the accurate curve is then bisected in a small interval about the result. Both ε are
+        `low` if the bound is at most `delta` there, and infinite if it is above `delta` at `high`.
 
         Args:
-            largest: the bound of δ that is followed, as a function of ε and, optionally, of rough laws in place of
-            the accurate ones. ones: the data sets, by how many others hold label 1; the rough curve is for the
-            first. low: smallest ε that is looked at. high: largest ε.
+            largest: the bound of δ that is followed, as a function of ε and, optionally, of the laws from which δ is
+            computed: without this argument the accurate laws, else others, here the rough ones. ones: the data sets, by
+            how many others hold label 1; the rough curve is for the first. low, high: smallest and largest ε that are
+            looked at.
         """
         if largest(low) <= delta:
             return Crossing(low, low)
         if largest(high) > delta:
             return Crossing(math.inf, math.inf)
-        # find ε by quadrature; widen an interval about it until the full sums at its ends bracket `delta`; bisect it
+        # find ε by quadrature; widen an interval about this ε until the full sums at its ends bracket `delta`; bisect
+        # the interval
         rough = CutOffViews.of(self.setting.world(ones[0]), self.submissions, quadrature=True)
         near, margin = bisect(lambda e: largest(e, rough) > delta, low, high, 1e-6), 4e-6
         while True:
@@ -250,14 +267,16 @@ _single_views = lru_cache(maxsize=16)(_views)
 
 
 def rough_log_delta(attained: Callable[[float], float]) -> float:
-    """The logarithm of a rough δ: not above ln δ, a multiple of 8, and at least -690. It tells how far sums may be
-    truncated for this δ.
+    """The logarithm of a rough δ, for a δ that is not known yet: a multiple of 8, at least -690, and not above ln δ. It
+    is used to decide which probabilities are so small beside δ that sums may leave them out.
 
-    If no positive δ is found, as δ is too small for double precision, the result is -1152.
+    How it is found: from a guess x of ln δ on, downwards, until a sum whose omissions suit the guess gives a lower
+    bound of δ that is not small beside e^x. If no positive δ is found, as δ is too small for double precision, the
+    result is -1152.
 
     Args:
-        attained: a function that gives a lower bound of δ by sums that are truncated so that they suit a δ of about
-        e^x; x is its argument.
+        attained: a function of x that gives a lower bound of δ, computed by sums that leave out what is small beside
+        e^x.
     """
     guess = -36.0
     while True:

@@ -1,21 +1,21 @@
 """δ by summing over every number of ones: accurate to the last digits, for small clusters, many data sets at once.
 
-*Sources* are the users whose noisy bits submissions may carry. A *view* is what the learner sees: t submissions, k of
-them ones.
+*Sources* are the users whose noisy bits submissions may carry. A *view* is what the learner sees: t submissions, of
+which k are ones.
 
-**Sums over some X only.** How far apart may the values of X be at which a sum over X is evaluated? Let X be the
-number of noisy ones among N others. Let E be an event of the learner's view given t submissions; its probability is
-Σ_x f(x), f(x) = Pr[X = x and E]. Summing h f(x) over multiples x of h only is off by Σ φ(2πj/h), j = 1..h-1, where
-φ(w) = E[e^(iwX); E]: the sum over j = 0..h-1 of e^(2πijx/h) is h at the multiples of h and 0 elsewhere.
+**Sums over some X only.** A sum over X may be evaluated at some values of X only. How far apart may these values be?
+Let X be the number of noisy ones among N others. Let E be an event of the learner's view given t submissions; its
+probability is Σ_x f(x), f(x) = Pr[X = x and E]. Summing h f(x) over multiples x of h only is off by Σ φ(2πj/h), j =
+1..h-1, where φ(w) = E[e^(iwX); E]: the sum over j = 0..h-1 of e^(2πijx/h) is h at the multiples of h and 0 elsewhere.
 
 A user is *fetched* if a submission carries her label. Given who is fetched, E depends on the noisy bits of the fetched
-users alone. A user is not fetched with probability q = (1-1/S)^t; she then multiplies φ by 1-α + αe^(iw) or
-α + (1-α)e^(iw), of modulus r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U users are not fetched. r^U is the
-probability that all members of a random set, which holds each user with probability 1-r, are fetched. By induction, all
-members of a set of j users are fetched with probability at most (1-q)^j: given that a further user is not fetched, each
-submission falls on the set with probability j/(S-1) in place of j/S, so that this probability is no smaller; given that
-she is fetched, it is therefore no larger. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and
-1-r >= 2α(1-α) sin²(w/2). The largest of the h-1 terms has w = 2π/h.
+users alone. A user is not fetched with probability q = (1-1/S)^t. If she is not, she multiplies φ by 1-α + αe^(iw) or α
++ (1-α)e^(iw), a number of modulus r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U users are not fetched. r^U
+is the probability that all members of a random set, which holds each user with probability 1-r, are fetched. By
+induction, all members of a set of j users are fetched with probability at most (1-q)^j. For given that a further user
+is not fetched, each submission falls on the set with probability j/(S-1) in place of j/S, so that the probability to
+fetch the whole set is no smaller. Hence, given that she is fetched, this probability is no larger. So E[r^U] <= (1 -
+(1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of the h-1 terms has w = 2π/h.
 """
 
 import math
@@ -42,30 +42,33 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, Shares
 from p2p_sim.privacy.randomized_response import Coefficients
 
 _FURTHER = 12.0
-"""ln of the probability that a window of k leaves out is `log_tail` less this, so that normalising charges little."""
+"""A window of k leaves out a probability whose ln is `log_tail` less this number, so that normalising changes
+little."""
 _CELLS = 1_000_000
 """About how many binomial probabilities are computed in one array."""
 _UNSCALED = 4.0
-"""Weights are divided by a column's sum, in place of the column, if it is at most this times the number of values.
+"""If a column's sum is at most this number times its number of values, the weights are divided by the sum, and not the
+column.
 
 Underflow of the weights may grow by this factor."""
 _TOGETHER = 150_000
 """Speed only: number of values below which all t are computed in one array, however different their windows are."""
 _BELOW = 16.0
-"""ln of the error of summing some X only is at most `log_tail` less this, so that it adds little to a truncation."""
+"""Summing some X only has an error whose ln is at most `log_tail` less this number, which adds little to a
+truncation."""
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class OtherUsers:
-    """The sources besides the target, as an observer knows them: their unknown bits hide the target's bit.
+    """The sources besides the target, as an observer knows them: the bits that she does not know hide the target's bit.
 
     A submission carries the noisy bit of one of the S sources, each with probability 1/S. The observer does not know
     the noisy bits of `zeros` others with label 0 and `ones` others with label 1; all further bits are known.
 
     Args:
         sources: S, at least 1 + zeros + ones + known_ones.
-        zeros, ones: numbers of others with unknown noisy bits, by true label.
+        zeros, ones: numbers of others with unknown noisy bits, whose true label is 0, and is 1.
         flip_prob: α in [0, 1/2].
         known_ones: number of others whose noisy bit is known to be 1.
         kernel: how a submission depends on the noisy ones; None: it is the noisy bit of one source.
@@ -79,36 +82,37 @@ class OtherUsers:
     kernel: Kernel | None = None
 
     def shares(self, noisy: Floats) -> Shares:
-        """The probability that a submission is a 1 and that it is a 0, for each possible number of noisy labels that
-        are 1.
+        """The probability that a submission is a 1, and the probability that it is a 0: two arrays, with an entry for
+        each entry of `noisy`. With S users whose labels can be submitted these are x/S and (S - x)/S for x = `noisy`,
+        unless the exchange has another rule by which submissions depend on the noisy labels, such as a majority of
+        several.
 
         Args:
-            noisy: numbers of ones among the noisy labels of all users whose labels can be submitted, the target
-            among them.
+            noisy: (J,) numbers of ones among the noisy labels of all these users, the target among them.
         """
         if self.kernel is None:
             return Shares(noisy / self.sources, (self.sources - noisy) / self.sources)
         return self.kernel.shares(noisy, self.sources)
 
     def noisy_ones(self, log_tail: float, step: int = 1) -> "NoisyOnes":
-        """The law of X, how many users besides the target have the noisy label 1, near its mean, at multiples of `step`
-        only.
+        """The law of X, how many users besides the target have the noisy label 1, near the mean of X, at multiples of
+        `step` only; with bounds of its rounding errors.
 
-        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α), with `ones` and `zeros` the numbers of other users whose
-        noisy label the learner does not know, by true label, and known_ones the number of known noisy labels that are
-        1. The probabilities are Pr[X = x], not multiplied by `step`. Flips among the ones are counted, since 1-α would
-        be rounded.
+        X = known_ones + ones - Bin(ones, α) + Bin(zeros, α). Here `ones` and `zeros` are the numbers of other users
+        with label 1 and 0 whose noisy label the learner does not know; known_ones is the number of known noisy labels
+        that are 1. The probabilities are Pr[X = x], not multiplied by `step`. Flips among the ones are counted, since
+        1-α would be rounded.
 
-        The relative error, which is part of the result, is found as follows, with u = 2^-53. That of K binomial
-        probabilities is here less than (K+1) · 16u: products at k and k' share all roundings but those between,
-        6u|k-k'|. Normalising divides the value at k by the sum over all k', and E|k'-mean| is at most the standard
-        deviation: 6u (the largest |k-mean| + the deviation) + (K+2)u. The convolution of ranges of L and L' values
-        keeps their relative errors and adds (min(L, L') + 1)u. By underflow each value is off by at most 2L + 2L' +
-        min(L, L') times 2^-1074.
+        The relative error comes from three steps; u = 2^-53. First, the two binomial laws, each on K values k. Products
+        for two values k and k' share all roundings but those between, 6u|k-k'|. Normalising divides the value at k by
+        the sum over all k', and E|k'-mean| is at most the standard deviation. So the error at k is at most 6u (the
+        largest |k-mean| + the deviation) + (K+2)u, which here is less than (K+1) · 16u. Second, the convolution of the
+        two laws, on L and L' values, keeps their relative errors and adds (min(L, L') + 1)u. Third, underflow changes
+        each value by at most 2L + 2L' + min(L, L') times 2^-1074.
 
         Args:
             log_tail: values too far from the mean are left out, with a probability of at most 6 exp(log_tail); -inf
-            leaves out none.
+            leaves out none. step: above 1, only multiples of it are computed, which saves time.
         """
         alpha, laws, error = self.flip_prob, [], 0.0
         # the laws of the flips among the ones and among the zeros, with their relative errors
@@ -118,12 +122,12 @@ class OtherUsers:
             reach = max(mean - low, high - mean) + math.sqrt(variance) + 2.0
             error += (6.1 * reach + (high - low + 3)) * UNIT
             laws.append((low, binomial_pmf(low, high, users, alpha)))
-        # the error that the convolution of both laws adds, and the values of X that it covers
+        # the error that the convolution of the two laws adds, and the values of X that the convolution covers
         (first, flipped), (low, risen) = laws
         shorter, longer = sorted((flipped[::-1], risen), key=len)
         error, tiny = error + (len(shorter) + 1) * UNIT, 3 * (len(shorter) + len(longer))
         start, count = low + self.ones - first - len(flipped) + 1, len(flipped) + len(risen) - 1
-        # the window of X itself, cut to these values; in it the multiples of `step`
+        # the window of X itself, cut to these values, and the multiples of `step` in the window
         others = self.zeros + self.ones
         mean = self.ones * (1.0 - alpha) + self.zeros * alpha
         low, high = bernstein_window(mean, others * alpha * (1.0 - alpha), others, log_tail)
@@ -139,10 +143,11 @@ class OtherUsers:
 
 @dataclass(frozen=True)
 class NoisyOnes:
-    """The law of X, the number of noisy ones among the sources but the target, on values a fixed step apart.
+    """The law of X, the number of noisy ones among all sources except the target, on values a fixed step apart.
 
-    first: the smallest value. probabilities: (J,) probabilities of this value and of the next values, a step apart.
-    error: relative error of each probability. tiny: its absolute error by underflow, in units of 2^-1074.
+    first: the smallest value. probabilities: (J,) probabilities of this and the next values, each a step apart.
+    error: relative error of each probability. tiny: absolute error of each probability by underflow, in units of
+    2^-1074.
     """
 
     first: int
@@ -197,10 +202,9 @@ class DirectViews:
     """Tables of all that the learner may see, from which δ is summed: a row for each view, a column for each data set.
 
     A view is (t submissions, k ones among them). a, b: (R, M) the view's probability given t, if the target's noisy bit
-    is 0 and if it is 1. lower, upper: (R,) weights of the row's t in the lower and in the upper bound of δ.
-    slack: relative error of a and b. tiny: their absolute error by underflow.
-    lost: probability of views left out, added to the upper bound of δ.
-    missed: error of a sum of a or of b because values of X are left out; widens both bounds.
+    is 0 and if it is 1. lower, upper: (R,) weights of the row's t in the lower and in the upper bound of δ. slack:
+    relative error of a and b. tiny: their absolute error by underflow. lost: probability of views left out, added to
+    the upper bound of δ. missed: error of a sum of a or of b, because values of X are left out; it widens both bounds.
     """
 
     a: Floats
@@ -217,21 +221,22 @@ class DirectViews:
         """Tables of the probabilities of all views, t submissions with k ones among them, in each of the given data
         sets, for every t of `submissions`.
 
-        The probability of a view is Σ_j Bin(k; t, j/S) Pr[X = j], with S users whose noisy labels can be submitted and
-        X how many of the others' are 1. There is no row for t = 0, where nothing is seen.
+        The probability of a view given t is Σ_j Bin(k; t, j/S) Pr[X = j]. S is the number of users whose noisy labels
+        can be submitted, and X the number of ones among the noisy labels of the users besides the target. There is no
+        row for t = 0, where nothing is seen.
 
-        Errors are part of the result; u = 2^-53 and exp(log_tail) is what `submissions` allow to leave out. Values of k
-        are left out with a probability below 2 exp(log_tail), which is added to `lost`. Values of X are left out with
-        the probability `missed`, by which normalising makes the rest too large. With K values of k and J values of j,
-        the relative error of a row has three parts: 16(K+1)u of the binomials, the error of Pr[X = j], and (J+1)u for
-        the sum. Underflow adds K + J times the underflow of X, and 4JK times it where weights are divided by sums of up
-        to 4K.
+        Four kinds of errors are computed and kept in the result, as fields of these names; u = 2^-53, and exp(log_tail)
+        is the probability that `submissions` allow to leave out. `lost`: values of k are left out with a probability
+        below 2 exp(log_tail). `missed`: values of X are left out, too; normalising makes the rest too large by as much.
+        `slack`: with K values of k and J values of j, the relative error of a row has three parts, 16(K+1)u of the
+        binomials, the error of Pr[X = j], and (J+1)u for the sum. `tiny`: underflow adds K + J times the underflow of
+        X, and 4JK times it where weights are divided by sums of up to 4K.
 
         Args:
-            worlds: the users besides the target in each data set, all with the same S. sparse: sum over multiples
-            of h only, h times each, which is faster; all data sets must have equally many users with unknown noisy
-            labels. A probability is then off by what is skipped and by h times what is left out of X, for which
-            exp(log_tail)/h is therefore allowed in place of exp(log_tail).
+            worlds: the users besides the target in each data set, all with the same S. submissions: the numbers t, with
+            their weights. sparse: sum over multiples of a number h only, h times each, which is faster; all data sets
+            must have equally many users with unknown noisy labels. A probability is then off by what is skipped, and by
+            h times what is left out of X; therefore only exp(log_tail)/h is left out of X.
         """
         log_tail, positive = submissions.log_tail, np.array(submissions.counts) > 0
         counts = [t for t in submissions.counts if t > 0]
@@ -267,10 +272,11 @@ class DirectViews:
         keep = 1-α-αe^ε and lose = (1-α)e^ε - α account for the flip of her label.
 
         Args:
-            coefficients: keep and lose at ε, both positive, with the error of keep. ends: which bounds: False for
-            the lower one, True for the upper one. starts: (G,) first rows of groups of rows that are summed
-            separately, without weights; the first entry is 0. None: all rows are one sum, each with the weight of
-            its number of submissions.
+            coefficients: keep and lose at ε, both positive, and a bound of the relative rounding error of keep. ends:
+            which bounds: False for the lower one, True for the upper one. starts: (G,) first rows of groups of rows
+            that are summed separately, without weights; the first entry is 0. None: all rows are one sum, in which each
+            row is multiplied by the probability of its number of submissions (rounded down for lower, up for upper
+            bounds).
 
         Returns:
             One array (M data sets, 2 directions) for each entry of `ends`, or (G, M, 2) with `starts`.
@@ -289,7 +295,7 @@ class DirectViews:
                 np.maximum(gained, 0.0, out=gained)
                 directions.append(weights @ gained if starts is None else np.add.reduceat(gained, starts, axis=0))
             # widen by rounding of the sum, by what the windows of X and underflow change, and by what is lost; `missed`
-            # counts once, as the exact probabilities of the t, at most the upper weights, sum to 1
+            # counts once, as the exact probabilities of all t sum to 1, and are at most the upper weights
             error, missed = (len(weights) + 4) * UNIT, (keep + lose) * self.missed
             off = missed + (keep + lose) * self.tiny * float(weights.sum()) + len(weights) * SUBNORMAL
             widened = np.stack(directions, axis=-1) * (1.0 + up * error) + up * off
@@ -306,7 +312,7 @@ class TableRows(NamedTuple):
 
 
 def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator[Floats]:
-    """Yield for each t in `counts` an array (2, t + 1, worlds): the probability of k = 0..t ones among t submissions.
+    """Yields for each t in `counts` an array (2, t + 1, worlds): the probability of k = 0..t ones among t submissions.
 
     The first axis is the target's noisy bit, 0 or 1. worlds: the other users of each data set.
     """
@@ -319,19 +325,19 @@ def likelihoods(worlds: Sequence[OtherUsers], counts: Sequence[int]) -> Iterator
 def _tables(
     world: OtherUsers, counts: Sequence[int], laws: Sequence[NoisyOnes], log_tail: float, step: int
 ) -> Iterator[TableRows]:
-    """Yield tables of the probability of k ones among t submissions, for groups of the t in `counts`: a row for each k
-    and t, a column for each data set.
+    """Yields tables of the probability of k ones among t submissions, for groups of the t in `counts`: a row for each k
+    and t, a column for each data set. Each item has the index of every row's t in `counts`, and tables A and B.
 
     Table A is for the target's noisy label 0, B for 1; rows are sorted by k. A row of A is Σ_j Bin(k; t, j/S) Pr[X =
-    j], where S is the number of users whose noisy labels can be submitted and X how many of the others' are 1; B has j
-    + 1 in place of j. If submissions are not single noisy labels, their probability to be a 1 takes the place of j/S. k
-    runs over all values that matter for any t of the group; above t the probability is 0.
+    j]. S is the number of users whose noisy labels can be submitted, and X the number of ones among the others' noisy
+    labels. B has j + 1 in place of j. If a submission is not one user's noisy label but, for example, the majority of
+    several, the probability that it is a 1, given j ones, takes the place of j/S. k runs over all values that matter
+    for any t of the group; where k > t the probability is 0.
 
     Args:
-        world: gives S and how submissions depend on the noisy labels, in all data sets. counts: the numbers t,
-        ascending. laws: the law of X for each data set, at multiples of `step`, where each probability is
-        multiplied by `step`. log_tail: values of k are left out at each end with a probability of about
-        exp(log_tail - 12).
+        world: gives S, and how submissions depend on the noisy labels, in all data sets. counts: the numbers t,
+        ascending. laws: the law of X for each data set, at multiples of `step`, where each probability is multiplied by
+        `step`. log_tail: values of k are left out at each end with a probability of about exp(log_tail - 12).
     """
     # `step` times the probabilities of X, (J, worlds)
     low = min(laws, key=lambda law: law.first).first
@@ -350,7 +356,7 @@ def _tables(
     last = np.array([bernstein_window(t * largest, t * largest * (1.0 - largest), t, tail).last for t in counts])
     start, narrow = 0, max(1, _TOGETHER // noisy.size)
     while start < len(counts):
-        # group as many t as have similar windows of k and fit into `_CELLS` values
+        # put together as many t as have similar windows of k and fit into `_CELLS` values
         most = max((5 * int(last[start] - first[start] + 8)) // 4, narrow // len(counts))
         end = start + 1 + _CELLS // (most * noisy.size)
         fitting = last[start + 1 : end] - first[start] < most

@@ -33,10 +33,12 @@ from p2p_sim.privacy.randomized_response import (
 from p2p_sim.privacy.where_bounds_hold import ANY_CLASSES
 
 VISITED, COARSE, LIKELIEST = 24, (6, (6, 8)), 3
-"""VISITED: blocks into which the law of V is cut. COARSE: fewer blocks, of V and of uniform labels, for a first search.
-LIKELIEST: how many of the likeliest blocks of V are summed first to see whether δ is too large."""
+"""VISITED: number of blocks into which the law of V is cut. COARSE: smaller numbers of blocks, of V and of uniform
+labels, for a first search. LIKELIEST: how many of the likeliest blocks of V are summed first, to see whether δ is too
+large."""
 ENUMERATED = 2_000_000
-"""Limit of n times the number of pairs of class counts (noisy, submitted), and of (n+1)^(K-1), for an exact sum."""
+"""δ is summed exactly if neither n times the number of pairs of class counts (noisy, submitted) nor (n+1)^(K-1) exceeds
+this."""
 LARGEST_CLUSTER = 1_000_000
 
 
@@ -96,7 +98,7 @@ class KaryExchange(Accountant):
         return outward(min(self._attained(epsilon), capped), min(self._blanket(epsilon), capped))
 
     def certified_delta(self, epsilon: float) -> float:
-        """The upper bound of `delta(epsilon)`, computed without the lower one, which takes longer."""
+        """The upper bound of `delta(epsilon)`, computed without the lower bound, which takes longer."""
         check_epsilon(epsilon)
         if self.flip_prob == 0.0 or self.enumerable or epsilon >= self.pure_epsilon:
             return self.delta(epsilon).upper
@@ -128,7 +130,8 @@ class KaryExchange(Accountant):
     def satisfies(self, epsilon: float, delta: float) -> bool:
         """Whether (ε, δ) is certified for all data sets; False may mean that it holds but could not be certified.
 
-        A coarser upper bound and a part of the fine one are computed first; they often decide.
+        To save time, two quick tests come first. A coarser upper bound of δ(ε) may already be small enough. Or a part
+        of the sum that makes the accurate upper bound may already be too large; then the whole sum is, too.
         """
         check_epsilon(epsilon)
         check_delta(delta)
@@ -143,7 +146,7 @@ class KaryExchange(Accountant):
 
     @property
     def basis(self) -> str:
-        """In words, how the bounds of this cluster are computed, for reports."""
+        """How the bounds of this cluster are computed, in words for reports."""
         return "exact, over all data sets" if self.enumerable else "blanket of uniform labels, every data set"
 
     @property
@@ -159,35 +162,41 @@ class KaryExchange(Accountant):
         """Upper bound of δ(ε) from the others' noisy labels that are uniform over all classes, whatever their true
         labels: they hide the target's.
 
-        More blocks give a sharper bound and take longer.
+        The bound is a sum over V, the number of users whose label is submitted, and over the number of those among them
+        whose noisy label is uniform. To be faster, both numbers are cut into blocks of neighbouring values, each of
+        which counts as its worst value. More blocks give a sharper bound and take longer.
 
         Args:
-            values: about the most blocks into which V, the number of users whose label is submitted, is cut.
-            blocks: fewest and most blocks of the number of uniform labels, for each V.
+            values: largest number of blocks of V, about; by default 24. blocks: smallest and largest number of blocks
+            of the number of uniform labels, for each V; by default 6 and 48.
         """
         return self._walk(epsilon).delta(self._visited(values), blocks)
 
     def _least(self, epsilon: float) -> float:
-        """A quick lower bound of the upper bound `_blanket(epsilon)`, not of δ: if it is too large already, the longer
-        sum can be saved.
+        """A quick lower bound of the upper bound of δ(ε) that the method `_blanket` computes, not of δ itself: if it is
+        too large already, the longer sum can be saved.
 
-        Of the blocks of V, the number of users whose label is submitted, it sums only the three likeliest.
+        That upper bound is a sum over blocks of V, the number of users whose label is submitted. Here only the three
+        likeliest blocks are summed.
         """
         likeliest = sorted(self._visited(VISITED), key=lambda block: -block[1])[:LIKELIEST]
         return self._walk(epsilon).delta(tuple(sorted(likeliest)))
 
     def _visited(self, values: int) -> Blocks:
-        """Pairs (V, probability) for V, the number of users whose label is submitted; about `values` pairs at most.
+        """The law of V, the number of users whose label is submitted, as a tuple of about `values` pairs (V,
+        probability) at most.
 
-        Each pair stands for a block of values of V and counts as its largest V; probabilities are rounded up.
+        Each pair stands for a block of neighbouring values: it has the largest V of the block and the block's
+        probability. The bound of δ(ε) grows with V, so that this is the safe side. Probabilities are rounded up.
         """
         return visited(self.cluster_size, self.sampling_rate, values, self.cluster_size)
 
     def _walk(self, epsilon: float) -> Blanket:
         """The object whose method `delta` computes an upper bound of δ(ε) for this exchange at this ε.
 
-        It holds the probability with which a noisy label is uniform over all classes, rounded down, and what labels
-        that are evidence for or against the target's label add to P - e^ε Q.
+        Let P and Q be the laws of what the learner sees under two labels of the target. The object holds n, the
+        probability with which a noisy label is uniform over all classes, rounded down, and what such a label
+        contributes to P - e^ε Q, by its kind: evidence for the first label, for the second one, or for neither.
         """
         k, alpha = self.num_classes, self.flip_prob
         keep, lose, relative_error = hockey_stick_coefficients(alpha, epsilon, k)
@@ -206,9 +215,9 @@ class KaryExchange(Accountant):
         """A lower bound of δ(ε), from data sets in which all others hold a third class, and a learner who looks at one
         number only.
 
-        The number is the count of submissions with the target's label, that with the label which hers is compared with,
-        or their difference; the largest bound is taken. It is 0 for two classes, or if no number can be computed in
-        time.
+        This number is the count of submissions with the target's label, the count of those with the label that hers is
+        compared with, or the difference of the two counts; the largest bound is taken. It is 0 for two classes, or if
+        no number can be computed in time.
         """
         laws = statistics(self.cluster_size, self.num_classes, self.flip_prob, self.sampling_rate)
         return max((law.delta(epsilon) for law in laws), default=0.0)
@@ -229,12 +238,14 @@ class ShuffledLabels(KaryExchange):
         submissions.
 
         Args:
-            values, blocks: not used; other accountants of this base class need them.
+            values, blocks: not used; they set the accuracy where the base class computes this bound.
         """
         return self.shuffled_delta(epsilon)
 
     def _least(self, epsilon: float) -> float:
-        """0, since no part of a sum is quicker than the whole bound."""
+        """0. Where the base class tests whether (ε, δ) holds, it calls this method for a quick lower bound of its upper
+        bound of δ(ε), to save time; here the upper bound itself is quick.
+        """
         return 0.0
 
     def _attained(self, epsilon: float) -> float:
@@ -268,7 +279,7 @@ def _epsilon(exchange: KaryExchange, delta: float) -> Bracket:
     """Bounds of the learner's ε at `delta`, by bisection between 0 and the smaller of ε₀, the ε of the noisy label
     alone, and 700.
 
-    `delta` must be below δ(0), else ε is 0 and there is nothing to bisect, and not below δ at the upper end.
+    `delta` must be below δ(0), else ε is 0 and there is nothing to bisect. It must be at least δ at the upper end.
     """
     high = min(exchange.pure_epsilon, LARGEST_EPSILON)
     if exchange.enumerable:

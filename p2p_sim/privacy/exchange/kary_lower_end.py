@@ -1,20 +1,20 @@
 """Lower bounds of δ for the exchange with K classes: the law of a statistic in one data set, by Fourier series.
 
 In this data set all others hold a third class z, and the target's label changes from x to x'. Of the t ~ Bin(n, θ)
-submissions let k carry x and k' carry x'. Any statistic d = w k - w' k' is a post-processing of the submissions, so its
-hockey-stick divergence is a lower bound of δ. Given the noisy labels, of which N are x and N' are x', each user
-independently adds w to d with probability θN/n, -w' with probability θN'/n, else 0:
+submissions, k carry x and k' carry x'. Any statistic d = w k - w' k' is a post-processing of the submissions, so its
+hockey-stick divergence is a lower bound of δ. Let N of the noisy labels be x, and N' be x'. Given these, each user
+independently adds w to d with probability θN/n, -w' with probability θN'/n, and else 0:
 
     E e^(iud) = (1 + θ N/n (e^(iwu) - 1) + θ N'/n (e^(-iw'u) - 1))^n.
 
-How many of the n-1 others are in N and N' is multinomial, with probability α' = α/(K-1) each; the target adds 1 to N,
-to N' or to neither.
+The numbers of others that count in N and in N' are multinomial, with probability α' = α/(K-1) each. The target adds 1
+to N, to N' or to neither.
 
-Powers are taken by squaring. No base is larger than one, and a product of complex numbers is off by at most √5·u
-relatively (Brent, Percival and Zimmermann 2007): the power adds less than 3nu, and an error of its base counts n times.
-Measured, not proved: the error of NumPy's complex expm1, below 4u relatively. So each term is off by less than
-(64 + 8n)u; the sum over P pairs of counts adds Pu. With M values of the series a probability is off by as much (they
-are averaged); `_DOUBT` charges four times that for each of the M probabilities.
+Powers are taken by squaring. No base has a modulus above one, and a product of complex numbers has a relative error of
+at most √5·u (Brent, Percival and Zimmermann 2007). So the power adds less than 3nu, and an error of its base counts n
+times. Measured, not proved: the error of NumPy's complex expm1, below 4u relatively. So each term is off by less than
+(64 + 8n)u; the sum over P pairs of counts adds Pu. The series has M values, which are averaged, so that a probability
+has the same error as a value. `_DOUBT` charges four times this error for each of the M probabilities.
 """
 
 import math
@@ -28,13 +28,15 @@ from numpy.typing import NDArray
 from p2p_sim.privacy.binomial_windows import UNIT, VALUE_ERROR, Floats, bernstein_window, binomial_pmf
 
 LOG_TAIL = -42.0
-"""ln of the probability that a window of values leaves out on either side."""
+"""ln of the probability that a window of values may leave out on each side."""
 WEIGHTS = ((1, 1), (1, 0), (0, 1))
 """The pairs (w, w') of the statistics that are tried."""
 MOST = 40_000_000
-"""Largest number of terms of a statistic, three for each pair (N, N') and frequency; larger statistics are left out."""
+"""Largest number of terms of a statistic, with three terms for each pair (N, N') and frequency. A statistic that needs
+more is left out."""
 LOG_NOTHING = -50.0
-"""ln of the size below which a term of the series is left out. Each such term adds to the stated error."""
+"""A term of the series is left out if the logarithm of its size is below this number. Each such term adds to the stated
+error."""
 _DOUBT = 4.0
 """Factor by which the stated error of a value of the series exceeds the measured and proved error."""
 Complex = NDArray[np.complex128]
@@ -64,11 +66,15 @@ class Statistic:
 
 @lru_cache(maxsize=64)
 def statistics(users: int, num_classes: int, flip_prob: float, sampling_rate: float) -> list[Statistic]:
-    """The laws of statistics of the submissions of a cluster, each of which gives lower bounds of δ.
+    """The laws of up to three statistics of the submissions of a cluster under two labels x and x' of the target, each
+    of which gives a lower bound of δ at any ε.
 
-    In a data set where all others hold a third class, k submissions are the target's label and k' are the label that
-    hers is compared with. The statistics are k - k', k and k'; those that take too long are left out, and all of them
-    for two classes.
+    In the data set all others hold a third class; k submissions are x, and k' are x'. The statistics are k - k', k and
+    k'. A statistic is left out if it would take too long, that is, more than 40 million terms. For two classes there is
+    no third class, and the list is empty.
+
+    Args:
+        users: n. num_classes: K. flip_prob: α. sampling_rate: θ.
     """
     if num_classes < 3:
         return []
@@ -80,21 +86,22 @@ def _law(users: int, classes: int, flip_prob: float, rate: float, *, up: int, do
     """The law of d = up·k - down·k' under the target's label x and under x', where k submissions are x and k' are x';
     None if it takes too long.
 
-    All other users hold a third class. The weights `up` and `down` choose what is counted: (1, 1) the difference, (1,
-    0) or (0, 1) one of the counts.
+    All other users hold a third class. The weights `up` and `down` choose the statistic: (1, 1) the difference of the
+    counts, (1, 0) or (0, 1) one of the counts.
 
     Args:
         users: n. classes: K. flip_prob: α. rate: θ.
     """
     flipped = flip_prob / (classes - 1)
     counts, weights, missing = _noisy_counts(users - 1, flipped, up, down)
-    # the statistic modulo M = `width`: if two of its values become equal, which is unlikely, the bound only falls
+    # the statistic is taken modulo M = `width`: if two of its values become equal, which is unlikely, the bound only
+    # falls
     reach = 9.0 * math.sqrt((up + down) * 2.0 * (users * flipped * rate)) + 24.0
     width = 1 << math.ceil(math.log2(min(2.0 * reach, (up + down) * users + 2.0)))
     frequencies = width // 2 + 1
     if counts.shape[1] * frequencies * 3 > MOST:
         return None
-    # E e^(iud) at each frequency u, if the target's noisy label is x (up), x' (down) or another
+    # E e^(iud) at each frequency u, if the target's noisy label is x ("up"), x' ("down") or another label ("none")
     series = {kind: np.zeros(frequencies, dtype=np.complex128) for kind in ("up", "down", "none")}
     for index, u in enumerate(2.0 * math.pi * np.arange(frequencies) / width):
         rise, fall = rate * np.expm1(1j * up * u) / users, rate * np.expm1(-1j * down * u) / users
@@ -138,9 +145,13 @@ class CountPairs(NamedTuple):
 
 
 def _noisy_counts(others: int, flipped: float, up: int, down: int) -> CountPairs:
-    """The joint law of how many of the others' noisy labels are x (N) and x' (N'), each with probability `flipped`.
+    """The joint law of two numbers: how many of the other users' noisy labels are x (N), and how many are x' (N'). x
+    and x' are the two labels of the target that are compared; all others hold a third class, so that each noisy label
+    is x with probability `flipped`, and x' with the same probability. The result has the pairs (N, N'), their
+    probabilities, and the probability of pairs left out.
 
-    N counts as 0 if `up` is 0, and N' if `down` is 0.
+    Args:
+        others: number of other users. up, down: if `up` is 0, N counts as 0; if `down` is 0, N' does.
     """
     if not (up and down):
         low, high = bernstein_window(others * flipped, others * flipped * (1.0 - flipped), others, LOG_TAIL)

@@ -30,7 +30,7 @@ LARGEST_TABLE = 512
 LARGEST_PAIR = 2048
 """Largest number of submissions for which `attained_pair` computes laws of what the learner sees in one data set."""
 _PAIR_TAIL = -50.0
-"""ln of the probability that the laws of `attained_pair` may leave out."""
+"""ln of the probability that the laws of `attained_pair` may leave out on each side."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,9 @@ class OneCluster(Accountant):
     @property
     @abstractmethod
     def setting(self) -> ClusterExchange | MajorityCluster:
-        """The model of the exchange, with all rounds together, that computes the bounds."""
+        """The object that computes the bounds of δ and ε, with all rounds of the exchange together: number of users,
+        flip probability, law of the number of submissions, and the rule by which submissions depend on noisy labels.
+        """
 
     def delta(self, epsilon: float) -> Bracket:
         """Lower and upper bound of δ(ε), the largest hockey-stick divergence over all neighbouring data sets."""
@@ -70,7 +72,9 @@ class OneCluster(Accountant):
         )
 
     def profile(self, epsilons: Sequence[float]) -> list[Bracket]:
-        """Lower and upper bound of the learner's δ(ε) over all data sets, for each ε; faster than one call per ε."""
+        """Lower and upper bound of the learner's δ(ε) over all data sets, for each ε; this is faster than one call for
+        each ε.
+        """
         for epsilon in epsilons:
             check_epsilon(epsilon)
         return self.setting.profile(epsilons)
@@ -122,20 +126,24 @@ class LabelExchange(OneCluster):
 
     @property
     def setting(self) -> ClusterExchange:
-        """The model of the exchange, with all rounds together, that computes the bounds."""
+        """The object that computes the bounds of δ and ε. The R rounds are one exchange among n users, whose number of
+        submissions is Bin(Rn, θ).
+        """
         n = self.cluster_size
         return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
 
     @property
     def basis(self) -> str:
-        """In words, how the bounds of this cluster are computed, for reports."""
+        """How the bounds of this cluster are computed, in words for reports."""
         return "exact, over all data sets" if self.setting.searched_in_full else "certified over all data sets"
 
     def privacy_loss_pmfs(self, ones: int) -> ViewLaws:
-        """The laws of what the learner sees under either label of the target, in one data set, view by view.
+        """The two laws of what the learner sees in one data set, with the target's label 0 and with 1: two dicts from
+        (t submissions, k ones among them) to the probability.
 
-        The two tables determine δ(ε) of this data set. The library dp-accounting takes the logarithms of the
-        probabilities. Its default `symmetric=True` looks at one direction only, and both directions matter here.
+        They determine δ(ε) of this data set. The logarithms of the probabilities can be passed to the library
+        dp-accounting to make a privacy loss distribution. Then state both directions: its default `symmetric=True`
+        looks at one direction only, and here δ may differ between the two.
 
         Args:
             ones: m, how many of the other n-1 users hold label 1.
@@ -154,12 +162,13 @@ class LabelExchange(OneCluster):
         return laws
 
     def attained_pair(self) -> AttainedPair | None:
-        """The probabilities of all that the learner may see if all other users hold label 0, with the target's label 0
-        and with 1; for lower bounds of ε of several releases together.
+        """Two laws of what the learner sees, with the target's label 0 and with 1, if all other users hold label 0:
+        arrays of probabilities of the same outcomes, and a bound of their relative error. Lower bounds of ε for several
+        releases together are computed from such pairs.
 
-        A view is (t submissions, ones among them). Neighbouring values of t form a block: of more submissions than the
-        smallest t of the block the learner is assumed to see only so many, which can only lower the bound. None if
-        there may be more than 2048 submissions, or if α = 0.
+        An outcome is (t submissions, ones among them). Neighbouring values of t form a block: where more labels are
+        submitted than the block's smallest t, the learner is assumed to see only so many, which can only lower the
+        bound. None if there may be more than 2048 submissions, or if α = 0.
         """
         trials = self.rounds * self.cluster_size
         if trials > LARGEST_PAIR or self.flip_prob == 0.0:

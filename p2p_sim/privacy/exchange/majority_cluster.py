@@ -1,15 +1,17 @@
 """The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
 
 A data set is m, how many of the other S - 1 users hold label 1; m up to half suffices. δ of any m is a lower bound. For
-the upper bound *reveal* the noisy bits of b others to the learner: for m = m'..m'+b, of m - m' users with label 1 and
-of b - (m - m') with label 0. Then an exchange remains in which m' of the other S - 1 - b hold label 1. A *kernel* gives
-the probability that a submission is a 1. One `dominating_kernel`, p̃, dominates the kernels of all these exchanges:
+the upper bound *reveal* the noisy bits of b others to the learner. For m = m'..m'+b these are m - m' users with label 1
+and b - (m - m') users with label 0. Then an exchange remains in which m' of the other S - 1 - b users hold label 1. A
+*kernel* gives the probability that a submission is a 1. One `dominating_kernel`, p̃, dominates the kernels of all these
+exchanges:
 
     max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
 
-In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S (D(p) S/t + α(1-α)), D = g(1-g)/g'², at the share p of noisy
-ones. The kernel p̃ is steeper than g by a share of about ζ = b/(4S) · g'/(g(1-g)), which divides D by (1+ζ)². So b is
-chosen by how much larger V is than needed: a heuristic, on which no certified figure depends.
+In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S (D(p) S/t + α(1-α)), D = g(1-g)/g'², where g(p) is the kernel
+at the share p of noisy ones and t the number of submissions. The kernel p̃ is steeper than g by a share of about ζ =
+b/(4S) · g'/(g(1-g)), which divides D by (1+ζ)². So b is chosen according to how much larger V is than needed. This is a
+heuristic, on which no certified figure depends.
 """
 
 import math
@@ -28,7 +30,8 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, SmoothKernel, domin
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 ROOM = 0.016
-"""In large clusters, relative increase of ε above that of the worst data set, so that fewer need an evaluation."""
+"""In large clusters ε is raised by this share above the ε of the worst data set found, so that fewer data sets need an
+evaluation."""
 EXHAUSTIVE = 256
 """Largest number of sources for which every data set is evaluated."""
 _BATCH = 24
@@ -38,7 +41,7 @@ _LOOKS = 9
 _WIDEST = 0.05
 """Largest share of the sources whose noisy bits are revealed."""
 _SMALLEST = 2000
-"""The bits of at least one in this many sources are revealed, so that at most this many data sets are evaluated."""
+"""At least one in this many sources has its bit revealed, so that at most about this many data sets are evaluated."""
 _COARSE = 0.25
 """`change` of `DeltaEvaluator` for blocks with revealed bits, whose upper bound of δ need not be sharp."""
 
@@ -55,7 +58,7 @@ class DataSetBlock:
 
     ones: the m at which δ is evaluated: `first` to `last`, or `first` alone if bits are revealed.
     evaluator: computes δ at these m. revealed: b, how many other users' noisy bits are revealed to the learner.
-    smallest: whether no smaller block is tried if δ of this one is too large.
+    smallest: whether no smaller block is tried if δ of this block is too large.
     """
 
     first: int
@@ -67,7 +70,9 @@ class DataSetBlock:
 
     @cached_property
     def views(self) -> Views:
-        """The laws of what the learner may see in the data sets m in `ones`, computed at the first use."""
+        """The laws of what the learner may see, from which δ at any ε is computed; for each m in `ones`, the data set
+        in which m users besides the target hold label 1. Computed at the first use.
+        """
         return self.evaluator.views(self.ones)
 
     def delta(self, epsilon: float) -> float:
@@ -78,11 +83,12 @@ class DataSetBlock:
 
 @dataclass(frozen=True)
 class MajoritySources(Sources):
-    """An exchange in which a `kernel` gives the probability that a submission is a 1, by the number of noisy ones.
+    """An exchange in which a `kernel` gives the probability that a submission is a 1 as a function of the number of
+    noisy ones.
 
     Args:
         sources, flip_prob, trials, rate: as in `ClusterExchange`.
-        kernel: gives the probability that a submission is a 1.
+        kernel: the function that gives the probability that a submission is a 1.
         requests: largest number of peers that a submitter asks, which bounds the probability that somebody asks the
             target; None: no limit is known.
     """
@@ -98,9 +104,9 @@ class MajoritySources(Sources):
 
     @property
     def exposed(self) -> Bracket:
-        """Bounds of the probability that some submission depends on the target's noisy label; the lower bound is 0.
-
-        It can only if somebody who submits asked the target.
+        """Bounds of the probability that at least one submission depends on the target's noisy label. A submission can
+        depend on this label only if the user who submits asked the target, which gives the upper bound; the lower bound
+        is 0.
         """
         asks = 1.0 if self.requests is None else some(1.0 / self.sources, self.requests)
         return outward(0.0, some(min(1.0, self.rate * asks), self.trials) * (1.0 + 2.0**-46))
@@ -113,12 +119,14 @@ class MajorityCluster(MajoritySources):
     kernel: SmoothKernel
 
     def variances(self, ones: int) -> Variances:
-        """An estimate of the variance that hides the target's label if m = `ones` other users hold label 1; it only
-        guides searches for ε and data sets.
+        """An estimate, in two parts, of the variance that hides the target's label if m = `ones` other users hold label
+        1; it only guides searches for ε and data sets.
 
-        The two values, for each of S users, are D S/t from the random choice of peers and α(1-α) from the flips, with t
-        expected submissions and D = g(1-g)/g'². g is the probability that a submission is a 1, as a function of the
-        share of noisy labels that are 1, and is taken at the mean share.
+        The two values, for each of S users, are D S/t from the random choice of peers and α(1-α) from the flips. S is
+        the number of users whose noisy labels can be submitted, t the expected number of submissions, and D =
+        g(1-g)/g'². g is the probability that a submission is a 1, as a function of the share of noisy labels that are
+        1, at the mean share. Dividing by g'² turns the variance of a submission into that of an estimate of the share.
+        In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of the two values.
         """
         p, load = self._share(ones), self.trials * self.rate / self.sources
         [share], [rest] = self.kernel.shares(np.array([p]), 1)
@@ -131,7 +139,8 @@ class MajorityCluster(MajoritySources):
         local, log_delta = local_epsilon(self.flip_prob), math.log(delta)
         if local == 0.0:
             return Bracket(0.0, 0.0)
-        # ε of the worst data set that was looked at, in large clusters raised so that others need fewer evaluations
+        # ε of the worst data set that was looked at; in large clusters it is raised, so that the other data sets need
+        # fewer evaluations
         exact = DeltaEvaluator(self, log_delta)
         worst = self._worst(exact, exact.cross([0], delta, 0.0, upper=False).above)
         lower = exact.cross([worst], delta, 0.0, upper=False).above
@@ -188,12 +197,13 @@ class MajorityCluster(MajoritySources):
         return self._cover(log_delta, lambda block: block.delta(epsilon) <= delta, share)
 
     def raised(self, delta: Bracket) -> Bracket:
-        """The given bounds of δ(ε), in clusters of more than 256 users with a larger upper bound, below which it takes
-        fewer evaluations to certify all data sets.
+        """The given bounds of δ(ε), which are for the worst data set found, with a larger upper bound in clusters of
+        more than 256 users.
 
-        The upper bound is raised by about as much as δ falls if ε grows by 1.6%. As ln δ is about -ε² V/2 with a
-        variance V, this is a factor of 1 + 0.032 ln(1/δ), or 1.032 if that is larger. `delta` are bounds for one data
-        set, the worst one found.
+        All other data sets must then be certified to have at most this δ(ε). The larger it is, the more of them one
+        evaluation can certify together, so that fewer evaluations are needed. The upper bound is raised by about as
+        much as δ falls if ε grows by 1.6%. As ln δ is about -ε² V/2 with a variance V, this is a factor of 1 + 0.032
+        ln(1/δ), or 1.032 if that is larger.
         """
         if self.sources <= EXHAUSTIVE:
             return delta
@@ -202,7 +212,9 @@ class MajorityCluster(MajoritySources):
 
     @cached_property
     def _half(self) -> int:
-        """The largest number m of others with label 1 to evaluate; swapping the labels maps larger m to smaller."""
+        """The largest number m of others with label 1 that is evaluated; if the labels are swapped, a larger m becomes
+        a smaller one.
+        """
         return (self.sources - 1) // 2
 
     def _share(self, ones: int) -> float:
@@ -210,13 +222,14 @@ class MajorityCluster(MajoritySources):
         return self.flip_prob + (1.0 - 2.0 * self.flip_prob) * ones / self.sources
 
     def _worst(self, exact: DeltaEvaluator, epsilon: float) -> int:
-        """The m, how many others hold label 1, with the largest δ just below ε, where δ is not yet 0.
+        """The m, how many others hold label 1, with the largest δ(ε) of those that are looked at. δ is compared
+        slightly below ε, by a millionth of it, since at ε itself δ may be 0 for every m.
 
-        In clusters of up to 256 users, with δ summed from tables, all m are compared, else nine evenly spaced ones, so
-        that the true worst m may be missed.
+        In clusters of up to 256 users, with δ summed from tables, all m are compared. In others nine evenly spaced m
+        are compared, so that the true worst m may be missed.
 
         Args:
-            exact: computes δ of a data set.
+            exact: the object that computes δ of a data set.
         """
         if exact.direct and self.sources <= EXHAUSTIVE:
             return exact.worst(range(self._half + 1), epsilon)
@@ -224,17 +237,20 @@ class MajorityCluster(MajoritySources):
         return max(looks, key=lambda ones: exact.at(ones, epsilon * (1.0 - 1e-6)).upper)
 
     def _cover(self, log_delta: float, holds: Callable[[DataSetBlock], bool], share: float) -> bool:
-        """Whether all data sets are certified, block by block; False if a block that cannot be smaller is not.
+        """Whether all data sets are certified, block by block; False if a block that cannot be made smaller is not
+        certified.
 
-        A data set is m, how many others hold label 1; a block is a run of m that one evaluation certifies, since the
-        learner is told the noisy labels of some users.
+        A data set is m, how many others hold label 1; a block is a run of m that one evaluation of δ certifies, since
+        the learner is told the noisy labels of some users. The more labels are told, the longer the run, and the larger
+        δ.
 
         Args:
             log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
-            share: guess of how small the variance that hides the target may be, as a share of the least variance of
-            all data sets; a smaller share tries larger blocks. It affects speed only.
+            share: guides the size of the blocks and affects speed only. In the Gaussian limit ln δ is about -ε² V/2,
+            where V is the variance of what the learner sees, and telling labels lowers V. `share` times the smallest V
+            of all data sets is taken as the V down to which labels may be told.
         """
-        # all data sets before `first` are certified; `trust` is the part of the `revealable` bits that is tried as b
+        # all data sets before `first` are certified; `trust` times the number of `revealable` bits is tried as b
         exact, first, trust, least = DeltaEvaluator(self, log_delta), 0, 1.0, self.sources // _SMALLEST
         needed = share * min(sum(self.variances(m)) for m in {0, *np.linspace(0, self._half, 64).astype(int).tolist()})
         while first <= self._half:
@@ -253,11 +269,12 @@ class MajorityCluster(MajoritySources):
 
     def revealable(self, ones: int, needed: float) -> float:
         """About how many of the S users' noisy labels may be told to the learner, if `ones` others hold label 1, before
-        δ is too large: an estimate.
+        δ is too large: an estimate, at most 5% of S.
 
-        The variance that hides the target is S times the sum of a part from the choice of peers and a part from the
-        flips. Telling b labels divides the first part by (1+ζ)², ζ = b/(4S) · g'/(g(1-g)), where g(p) is the
-        probability that a submission is a 1 if a share p of the noisy labels is 1. The result is at most 5% of S.
+        The variance that hides the target is S times the sum of two parts: v from the choice of peers, and α(1-α) from
+        the flips. If the learner is told b labels, the kernel g, by which submissions depend on noisy labels, is
+        replaced by a steeper one. This divides v by about (1+ζ)², with ζ = b/(4S) · g'/(g(1-g)). g(p) is the
+        probability that a submission is a 1 if a share p of the noisy labels is 1, taken at the mean share.
 
         Args:
             needed: the sum of the two parts at which δ is as large as allowed.
@@ -270,20 +287,21 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """A run of data sets that one evaluation of δ certifies: m = `first` to `first` + b others with label 1, for
-        which the noisy labels of b = `revealed` users are told to the learner.
+        """A run of data sets that one evaluation of δ certifies: those in which m = `first` to `first` + b others hold
+        label 1. For this the noisy labels of b = `revealed` users are told to the learner.
 
-        b is reduced if there are fewer users. None if `revealed` is below 2, if the cluster has at most 256 users, or
-        if no law of submissions is found that is at least as bad for privacy whatever the b labels are.
+        b is reduced if there are fewer users. The rule by which submissions depend on noisy labels is replaced by one
+        with which δ(ε) is at least as large, whatever the b labels are. None if no such rule is found, if `revealed` is
+        below 2, or if the cluster has at most 256 users.
 
         Args:
             log_delta: ln of the δ of interest. smallest: whether no smaller run is to be tried if this one is not
-            certified; it is kept in the result.
+            certified; the result has a field of this name with this value.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:
             return None
         revealed = min(revealed, self.sources - 1 - first)
-        # X among those whose bits are not revealed, over whose window the kernel must dominate
+        # X counts users whose bits are not revealed; the kernel must dominate over the window of X
         remaining, alpha = self.sources - revealed, self.flip_prob
         log_tail = DeltaEvaluator(replace(self, sources=remaining), log_delta, _COARSE).submissions.log_tail
         mean = first * (1.0 - alpha) + (remaining - 1 - first) * alpha
@@ -302,7 +320,9 @@ class MajorityCluster(MajoritySources):
         )
 
     def _log_delta(self, epsilon: float) -> float:
-        """ln of a rough δ(ε) of the worst data set, for which sums may be truncated."""
+        """The logarithm of a rough δ(ε) of the worst data set found. It is used to decide which probabilities are so
+        small beside δ(ε) that sums may leave them out, which the bounds then allow for.
+        """
 
         def attained(guess: float) -> float:
             exact = DeltaEvaluator(self, guess)

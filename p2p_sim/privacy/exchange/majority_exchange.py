@@ -29,14 +29,14 @@ from p2p_sim.privacy.where_bounds_hold import MAJORITY, PLURALITY
 
 LARGEST_CLUSTER = 1_000_000
 NOISE_ALONE = "noise alone: "
-"""The beginning of a basis if only ε₀ is known; the reason follows."""
+"""The beginning of the words for how bounds are computed if only ε₀ is known; the reason follows."""
 ELSEWHERE = "users submit the majority of several labels"
-"""The reason, for reports, why with faults only the noise on a label protects."""
+"""The reason that reports give if, with faults, only the noise on a label protects."""
 PeerWeights = tuple[tuple[int, float], ...]
 """(k, probability) for each number k of peers that a user may ask."""
 Peers = int | Mapping[int, float] | PeerWeights
 _UNITY = 1e-9
-"""How far the sum of the probabilities of all k may be from one."""
+"""Largest distance from 1 of the sum of the probabilities of all k."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class MajorityExchange(OneCluster):
 
     @property
     def setting(self) -> MajorityCluster | ClusterExchange:
-        """The model of the exchange that computes the bounds; for k = 1 the model of the label exchange."""
+        """The object that computes the bounds of δ and ε; for k = 1 it is that of the label exchange."""
         n, weights = self.cluster_size, peer_weights(self.peers)
         if weights == ((1, 1.0),):
             return ClusterExchange(n, self.flip_prob, self.rounds * n, self.sampling_rate)
@@ -83,7 +83,7 @@ class MajorityExchange(OneCluster):
 
     @property
     def basis(self) -> str:
-        """In words, how the bounds of this cluster are computed, for reports."""
+        """How the bounds of this cluster are computed, in words for reports."""
         return "exact, over all data sets" if self.cluster_size <= EXHAUSTIVE else "certified over all data sets"
 
 
@@ -100,7 +100,12 @@ class PluralityExchange(ShuffledLabels):
 
 
 def peer_weights(peers: Peers) -> PeerWeights:
-    """`peers` as (k, probability) pairs, k ascending, without pairs of probability 0.
+    """The number of peers that a user asks, as pairs (k, probability) with k ascending and without pairs of probability
+    0.
+
+    Args:
+        peers: a fixed odd k; or the law from which every user draws her k, as a dict from k to its probability or as
+        such pairs.
 
     Raises:
         ValueError: some k is even or too large, a probability lies outside [0, 1], or their sum is not 1.
@@ -123,8 +128,8 @@ def calibrate_majority(
 ) -> float:
     """The smallest flip probability α of three digits at which the learner's (ε, δ) is certified in every cluster.
 
-    Bisection is correct, since δ does not increase in α: more flips are a post-processing of the target's bit and a
-    mixture over the others' labels.
+    Bisection is correct, since δ does not increase in α. The reason is that more flips are a post-processing of the
+    target's bit and a mixture over the others' labels.
 
     Args:
         sizes: cluster sizes, each at least 2. sampling_rate: θ. peers: k, or the probability of each k.

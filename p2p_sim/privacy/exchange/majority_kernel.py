@@ -1,16 +1,16 @@
 """Kernels: the probability that a submission is a 1, as a function of how many of all users' noisy labels are 1.
 
 A user asks k peers, k odd, uniformly with replacement, herself included. If N of the n noisy labels are ones, her
-submission is a one with probability g_k(N/n), g_k(p) = Pr[Bin(k, p) > k/2]. If k is drawn first, the probability is
-g(N/n), where g is a mixture of the g_k. g is increasing, g(0) = 0 and g(1-p) = 1 - g(p). Given N, submissions are
+submission is a one with probability g_k(N/n), where g_k(p) = Pr[Bin(k, p) > k/2]. If k is drawn first, the probability
+is g(N/n), where g is a mixture of the g_k. g is increasing, g(0) = 0 and g(1-p) = 1 - g(p). Given N, submissions are
 independent. The label exchange is k = 1, where g(p) = p.
 
 **Most facts of the label exchange need only that g increases.** Let A and B be the laws of the number of ones among t
 submissions if the target's noisy bit is 0 and 1. This number is a sufficient statistic. The binomial kernel is totally
 positive in (ones, N), so that B/A is monotone, and the learner's best event is "fewer than so many ones" or its
-complement. δ given t does not decrease in t. Fresh peers in further rounds are further submissions. By
-g(1-p) = 1 - g(p), swapping the labels maps data sets onto each other. A sum over some X only (`direct_sum`) uses how
-many users' bits the submissions depend on: those of k t peers.
+complement. δ given t does not decrease in t. Fresh peers in further rounds are further submissions. By g(1-p) = 1 -
+g(p), swapping the labels maps data sets onto each other. A sum over some X only (`direct_sum`) uses the number of users
+on whose bits the submissions depend: at most k t peers.
 
 **One fact needs a linear g:** a submission fetched from a source whose bit is revealed can be told apart, and leaves a
 smaller exchange. For other g, the following comparison replaces this fact:
@@ -19,18 +19,19 @@ smaller exchange. For other g, the following comparison replaces this fact:
 
     p̃(x+1)/p̃(x) >= p(x+1)/p(x)   and   (1-p̃(x+1))/(1-p̃(x)) <= (1-p(x+1))/(1-p(x))   for all x,
 
-then δ(ε) of p is at most that of p̃, at every ε and t, in both directions. *Proof.* For x₁ < x₂ both inequalities hold
-of x₂ against x₁, too. So p(x) = a + c p̃(x) at these two points with c > 0, a >= 0 and a + c <= 1: each submission of p
-is a post-processing of one of p̃. A test "fewer than k ones" of p with power F(x) is therefore no better, between x₁
-and x₂, than the threshold test of p̃ (randomised; by Neyman and Pearson the best test) with the same power at one of
-these two points. Now δ is the largest of Σ_x ψ(x) F(x) over tests, ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1], which
-changes its sign once, from + to -, since X is log-concave. Let x* be the last x with ψ(x) >= 0, and take the test of p̃
-whose power at x* is F(x*). Its power is at least F(x) where x < x* and at most F(x) where x > x*. So the sum is at
-least as large. In the other direction the signs of ψ and the events are swapped.
+then δ(ε) of p is at most that of p̃, at every ε and t, in both directions. *Proof.* For x₁ < x₂ both inequalities also
+hold for x₂ against x₁. So p(x) = a + c p̃(x) at these two points with c > 0, a >= 0 and a + c <= 1: each submission
+under p is a post-processing of one under p̃. So compare the test "fewer than k ones" under p, with power F(x), to the
+randomised threshold test under p̃ with the same power at one of these two points, which is the best test by Neyman and
+Pearson. Between x₁ and x₂ the former is no better. Now δ is the largest of Σ_x ψ(x) F(x) over tests, where ψ(x) =
+keep·Pr[X = x] - lose·Pr[X = x-1]. ψ changes its sign once, from + to -, since X is log-concave. Let x* be the last x
+with ψ(x) >= 0, and take the test under p̃ whose power at x* is F(x*). Its power is at least F(x) where x < x* and at
+most F(x) where x > x*. So the sum is at least as large. In the other direction the signs of ψ and the events are
+swapped.
 
-*Revealed bits.* Let the noisy bits of b of S sources be revealed, r of them ones: a submission is a one with
-probability g((r + x)/S), x the ones among the rest. `dominating_kernel` passes the comparison with r = 0..b at once. If
-g is linear it is x/(S-b), as in the exchange among S-b sources.
+*Revealed bits.* Let the noisy bits of b of S sources be revealed, and let r of these bits be ones. A submission is then
+a one with probability g((r + x)/S), where x is the number of ones among the other bits. `dominating_kernel` passes the
+comparison with r = 0..b at once. If g is linear, the result is x/(S-b), as in the exchange among S-b sources.
 """
 
 import math
@@ -59,7 +60,8 @@ class Shares(NamedTuple):
 class Kernel(ABC):
     """The probability that a submission is a 1, as a function of how many of the sources' noisy labels are 1.
 
-    requests: largest number of peers whose labels a submission depends on; None if unknown, or without peers.
+    requests: largest number of peers whose labels a submission depends on; None if it is unknown, or if there are no
+    peers.
     error: relative error of the kernel's values.
     """
 
@@ -121,7 +123,8 @@ class MajorityKernel(SmoothKernel):
     def shares(self, noisy: Floats, sources: int) -> Shares:
         """For each number `noisy` of noisy ones among the sources: Pr[a submission is 1] and Pr[it is 0].
 
-        They are g(x/S) and 1 - g(x/S); the latter is computed without cancellation.
+        They are g(x/S) and 1 - g(x/S), where x is the number of noisy ones; the latter is computed without
+        cancellation.
         """
         p, q = noisy / sources, (sources - noisy) / sources
         return Shares(self.majority(p, q), self.majority(q, p))
@@ -135,7 +138,12 @@ class MajorityKernel(SmoothKernel):
         return total
 
     def slope(self, p: float) -> float:
-        """The derivative g'(p) = Σ w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2), with w_k the probability of k peers."""
+        """The derivative g'(p) of the probability g(p) that a submission is a 1, at a share p of noisy labels that are
+        1.
+
+        It is Σ w_k k C(k-1, (k-1)/2) (p(1-p))^((k-1)/2). The sum is over all odd numbers k of peers that a user may
+        ask, w_k is the probability of k, and C(a, b) the number of ways to choose b of a.
+        """
         return sum(w * k * math.comb(k - 1, k // 2) * (p * (1.0 - p)) ** (k // 2) for k, w in self.weights)
 
 
@@ -155,8 +163,8 @@ class TabulatedKernel(Kernel):
         """The probability that a submission is a 1 and that it is a 0, for each number of noisy labels that are 1, from
         the table.
 
-        The probability of a 1 is the table's value, which counts as exact; the other one is the rounded difference from
-        1.
+        The probability of a 1 is the table's value, which counts as exact; the probability of a 0 is the rounded
+        difference of this value from 1.
 
         Args:
             noisy: numbers of ones among the noisy labels, in the table's range. sources: not used.
@@ -172,8 +180,8 @@ class TabulatedKernel(Kernel):
 
 
 def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int, last: int) -> TabulatedKernel | None:
-    """A law of submissions that is at least as bad for privacy as the given one, whatever the noisy labels of b users
-    are that the learner is told.
+    """A law of submissions that is at least as bad for privacy as the given one, for all noisy labels of b users that
+    are told to the learner.
 
     So one evaluation of δ certifies all data sets that differ in these b users. If r of their labels and x of the
     others are 1, a submission is a 1 with probability g((r + x)/S). The result is a table of a probability p̃(x) by x
@@ -186,7 +194,7 @@ def dominating_kernel(kernel: Kernel, sources: int, *, revealed: int, first: int
     count, window = last - first, revealed + 1
     if share[0] <= 0.0 or rest[-1] <= 0.0:
         return None
-    # the largest p(x+1)/p(x) and the smallest (1-p(x+1))/(1-p(x)) of r = 0..b, by x
+    # for each x: the largest p(x+1)/p(x) and the smallest (1-p(x+1))/(1-p(x)) of r = 0..b
     start = -(window // 2)
     rise = scipy.ndimage.maximum_filter1d(share[1:] / share[:-1], window, origin=start)[:count] * (1.0 + _MARGIN)
     fall = scipy.ndimage.minimum_filter1d(rest[1:] / rest[:-1], window, origin=start)[:count] * (1.0 - _MARGIN)

@@ -6,8 +6,8 @@ of submissions, t ~ Bin(n, θS/n). So δ is at most Σ_t Pr[t] δ_t, where δ_t 
 submissions from S sources (users whose noisy bits submissions may carry). One table of δ_t serves all θ and sizes.
 
 Where the table is too large, clusters of similar sizes form a group. δ_t does not decrease in t, as dropping a
-submission is post-processing. So the exchange of the group's smallest cluster with t ~ Bin(n, θ), n and θ the largest
-in the group, has a δ at least that of each cluster.
+submission is post-processing. So take the exchange of the group's smallest cluster with t ~ Bin(n, θ), where n and θ
+are the largest in the group: its δ is at least the δ of each cluster.
 """
 
 import math
@@ -27,14 +27,14 @@ _LARGEST = 64
 _MOST = 256
 """Largest t of a table of δ_t."""
 _STEP = 32
-"""The largest t of a table is rounded up to a multiple of this, so that cached tables are reused."""
+"""The largest t of a table is rounded up to a multiple of this number, so that cached tables are reused."""
 _TAIL = -36.0
 """ln of the probability of numbers t that may be left out; this probability is added to δ."""
 
 
 def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> list[float] | None:
-    """For each ε a certified δ that holds in each of these clusters, from one table of δ by the number of submissions;
-    None if that cannot be done.
+    """For each ε a certified δ that holds in each of these clusters, from one table of δ for each number of
+    submissions; None if that cannot be done.
 
     The table is for the smallest cluster. In a larger one all but so many noisy labels are told to the learner, which
     leaves the small cluster with another law of the number of submissions. None if the table would be too large, if α
@@ -62,10 +62,10 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
         row[list(law.counts)] = law.upper
 
     def largest(epsilon: float) -> float:
-        """Upper bound of the largest δ(ε) over the clusters.
+        """Upper bound of δ(ε) that holds in all clusters given to the enclosing function.
 
-        For each cluster it is Σ_t Pr[t] δ_t(ε), with the probability of t submissions and the largest δ(ε) given t
-        submissions in the smallest cluster; both are rounded up.
+        For each cluster it is Σ_t Pr[t] δ_t(ε): Pr[t] is the probability of t submissions there, δ_t(ε) the largest
+        δ(ε) given t submissions in the smallest cluster; both are rounded up. The result is the largest such sum.
         """
         sums = weights @ deltas_by_count(sources, flip_prob, most, epsilon)
         return outward(0.0, float((sums * (1.0 + (most + 4) * UNIT) + lost).max())).upper
@@ -101,7 +101,7 @@ def deltas_by_count(sources: int, flip_prob: float, most: int, epsilon: float) -
     both directions.
 
     Args:
-        sources: number of users, the noisy label of one of whom each submission carries. flip_prob: α.
+        sources: number of users; each submission carries the noisy label of one of them. most: largest t. flip_prob: α.
     """
     views = _views(sources, flip_prob, most)
     starts = np.searchsorted(views.lower, np.arange(most))
@@ -115,7 +115,7 @@ def _views(sources: int, flip_prob: float, most: int) -> DirectViews:
     data set.
 
     A data set is m, how many users besides the target hold label 1; m up to half is enough, since the two labels may be
-    swapped. The rows have no weights for an average over t: the field `upper` is 1, and `lower`, which else holds
+    swapped. The rows have no weights for an average over t: the field `upper` is 1. The field `lower`, which else holds
     weights, is t - 1 and shows where each t begins.
 
     Args:

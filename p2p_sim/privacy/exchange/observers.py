@@ -1,6 +1,7 @@
 """Accountants of observers other than the learner, each with what the observer sees and when its bounds hold.
 
-Each has `delta(epsilon)`, a bracket, and `epsilon(delta)`, a PrivacyBound. The learner's own is `LabelExchange`.
+Each has the methods `delta(epsilon)`, which returns a bracket, and `epsilon(delta)`, which returns a PrivacyBound. The
+learner's own accountant is `LabelExchange`.
 """
 
 import math
@@ -37,8 +38,8 @@ class Eavesdropper(Accountant):
     Args:
         flip_prob: α in [0, (K-1)/K].
         num_classes: K, at least 2.
-        observer: whom the bounds are about: "eavesdropper", or the name of another observer, who sees no more. For
-            another observer the lower bounds are 0.
+        observer: whom the bounds are about: "eavesdropper", or the name of another observer, who sees no more. For such
+            an observer the lower bounds are 0.
     """
 
     requires = REALISED
@@ -50,7 +51,9 @@ class Eavesdropper(Accountant):
 
     @property
     def basis(self) -> str:
-        """In words, how the bounds are computed, for reports."""
+        """How the bounds are computed, in words for reports: "exact: the noisy label" for an eavesdropper, or "noise
+        alone: nothing sharper is known" for another observer.
+        """
         return "exact: the noisy label" if self._reads_all else "noise alone: nothing sharper is known"
 
     @property
@@ -122,14 +125,20 @@ class TimedLearner(Accountant):
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε): the learner's bounds if latencies are independent, else from 0 to δ(ε) of the noisy label."""
+        """Bounds of δ(ε). If the accountant was told that start times and latencies do not depend on whom a user asks,
+        they are the bounds for a learner who sees no times. Else the upper bound is the δ(ε) of the noisy label alone,
+        and the lower bound 0.
+        """
         if self.independent_latencies:
             return self.exchange.delta(epsilon)
         check_epsilon(epsilon)
         return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ: the learner's bounds if latencies are independent, else from 0 to ε of the noisy label."""
+        """Bounds of ε at δ. If the accountant was told that start times and latencies do not depend on whom a user
+        asks, they are the bounds for a learner who sees no times. Else the upper bound is the ε of the noisy label
+        alone at this δ, and the lower bound 0.
+        """
         if self.independent_latencies:
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
         return invert(
@@ -158,7 +167,7 @@ class Peer(FlippedLabels):
 
     Args:
         cluster_size: n, at least 2. flip_prob: α in [0, 1/2].
-        peers: k, how many she asks, odd; or the probability of each k.
+        peers: k, the odd number of users whom she asks; or the probability of each k.
     """
 
     requires = INSIDERS
@@ -179,9 +188,11 @@ class Peer(FlippedLabels):
         return "exact: one noisy label" if self.peers == ((1, 1.0),) else "exact: the noisy labels that she got"
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding.
+        """Bounds of δ(ε) = q max(0, 1-α-αe^ε), equal up to rounding. q is the probability that the peer asks the
+        target, and the other factor the δ(ε) of the target's noisy label alone, α being the flip probability.
 
-        q = E[1-(1-1/n)^k] is the probability that the peer asks the target; for k = 1 it is 1/n.
+        The peer asks k of the cluster's n users, each drawn uniformly and independently, so that q = E[1-(1-1/n)^k],
+        the mean over k, if k is drawn, too; for k = 1 it is 1/n.
         """
         check_epsilon(epsilon)
         local, n = local_delta(self.flip_prob, epsilon), self.cluster_size
@@ -230,14 +241,15 @@ class Coalition(Accountant):
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of the coalition's δ(ε), the largest over all data sets.
 
-        It is the mean of two parts: a member asked the target, or no member did.
+        It is the mean of δ(ε) in two cases: a member asked the target, or no member did.
         """
         check_epsilon(epsilon)
         e = self.exchange
         direct = local_delta(e.flip_prob, epsilon)
         if direct.upper == 0.0:
             return Bracket(0.0, 0.0)
-        # with probability `met` a member knows the target's noisy label, and then δ is `direct`, which δ never exceeds
+        # with probability `met` a member knows the target's noisy label; then δ is `direct`, the largest value that δ
+        # can have
         met = self._met
         rest = coalition_delta(e.cluster_size, e.flip_prob, e.sampling_rate, self.members, epsilon)
         lower = (met * direct.lower + (1.0 - met) * rest.lower) * (1.0 - 2.0**-48)
@@ -282,9 +294,9 @@ def _coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     """Bounds of the ε at δ of a coalition: the learner and some users of the target's cluster, who do not deviate from
     the protocol.
 
-    In small clusters, or for α = 0, δ(ε) is computed from all that the members can know, and inverted. In others the
-    bounds come from two exchanges without colluding users: in one the members forget what they got, in the other they
-    know as many noisy labels as they can have got at most.
+    In small clusters, or for α = 0, δ(ε) is computed from all that the members can know, and inverted. In other
+    clusters the bounds come from two exchanges without colluding users. In one, the members forget what they got. In
+    the other, they know the largest number of noisy labels that they can have got.
     """
     exchange, members = coalition.exchange, coalition.members
     if not (enumerable(exchange.cluster_size, members) or math.isinf(coalition.pure_epsilon)):
@@ -304,8 +316,8 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     """Bounds of the ε at δ of a coalition, the learner and some users of the target's cluster, if the cluster is large.
 
     δ(ε) is Pr[a member asked the target] times δ(ε) of the target's noisy label, plus Pr[no member did] times δ(ε)
-    given that none did. The latter is bounded from below by an exchange whose members forget what they got, and from
-    above by one in which they know the noisy labels of as many further users as there are members.
+    given that none did. The last δ(ε) is bounded from below by an exchange whose members forget what they got, and from
+    above by one in which they know the noisy labels of as many other users as there are members.
     """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
@@ -315,25 +327,27 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """How large δ(ε) given that no member asked the target may be, so that the coalition's δ(ε) is at most `delta`.
+        """How large δ(ε), given that no member asked the target, may be, so that the coalition's δ(ε) is at most the δ
+        that the enclosing function is given.
 
-        It is `delta` less the part of a member who asked the target, divided by the probability that none did; at most
-        0 if that part alone is too large.
+        That δ, less the share that the case of a member who asked the target contributes, is divided by the probability
+        that no member did. The result is at most 0 if that share alone is too large.
 
         Args:
-            upper: whether the result serves the upper bound of the coalition's ε, and is rounded down; else it
-            serves the lower bound, and is rounded up.
+            upper: whether the result serves the upper bound of the coalition's ε, and is rounded down; else it serves
+            the lower bound, and is rounded up.
         """
         direct = local_delta(alpha, epsilon)
         spare = delta - met * (direct.upper * (1.0 + 2.0**-45) if upper else direct.lower * (1.0 - 2.0**-45))
         return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
 
     def zeros_above(evaluator: DeltaEvaluator, upper: bool, epsilon: float) -> bool:
-        """Whether the coalition's δ(ε) is too large for `delta` in the data set in which all others hold label 0.
+        """Whether the coalition's δ(ε) exceeds the δ that the enclosing function is given, in the data set in which all
+        users but the target hold label 0.
 
         Args:
-            evaluator: computes δ given that no member asked the target. upper: whether its upper bound of δ is
-            taken, for the upper bound of ε; else its lower bound.
+            evaluator: computes δ given that no member asked the target. upper: whether its upper bound of δ is taken,
+            for the upper bound of ε; else its lower bound.
         """
         most = unasked_delta(epsilon, upper)
         return most <= 0.0 or evaluator.bounds(evaluator.views([0]), epsilon, (upper,))[0].max() > most
@@ -346,7 +360,8 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
         most = unasked_delta(epsilon, True)
         return epsilon < local and (most <= 0.0 or not revealed.satisfies(epsilon, most, log_delta))
 
-    # start at ε if all others hold label 0; if another data set needs more, go up in growing steps, then bisect
+    # start at the ε of the data set in which all others hold label 0; if another data set needs a larger ε, go up in
+    # growing steps, then bisect
     below, upper = cross(partial(zeros_above, DeltaEvaluator(revealed, log_delta), True), alpha)
     step = 1e-6
     while refused(upper):

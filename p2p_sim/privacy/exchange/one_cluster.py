@@ -1,22 +1,23 @@
 """The learner's δ and ε in one cluster, bracketed over all data sets.
 
 The S sources are the users whose noisy bits submissions carry, the target among them. A data set is given by m (`ones`
-in the code): how many of the other S - 1 hold label 1. δ is the larger one of both directions, label 0 against 1 and
-1 against 0. Swapping the labels maps m to S - 1 - m and swaps the directions. So only m up to half of S - 1 matters.
-m = 0 is evaluated first, and nearly always has the largest δ.
+in the code): how many of the other S - 1 users hold label 1. δ is the larger δ of two directions, label 0 against 1 and
+1 against 0. Swapping the labels maps m to S - 1 - m and swaps the directions. So only m up to half of S - 1 matters. m
+= 0 is evaluated first, and nearly always has the largest δ.
 
 **The covering argument.** Let δ_{S,m} be the δ of S sources at m, with t ~ Bin(trials, rate) submissions. *Reveal* the
-noisy bits of b other users to the learner, and which submissions carry these bits. δ does not fall, since she may
-ignore this. What remains is an exchange among S - b sources with t ~ Bin(trials, rate (S-b)/S), whose δ at m' is
-δ_{S-b,m'}. For m = m'..m'+b, reveal m - m' users with label 1 and b - (m - m') with label 0: m' others with label 1
-remain. So
+noisy bits of b other users to the learner, and which submissions carry these bits. δ does not fall, since the learner
+may ignore what is revealed. What remains is an exchange among S - b sources with t ~ Bin(trials, rate (S-b)/S), whose δ
+at m' is δ_{S-b,m'}. For m = m'..m'+b, reveal m - m' users with label 1 and b - (m - m') with label 0: m' others with
+label 1 remain. So
 
     max over m = m'..m'+b of δ_{S,m}(ε)  <=  δ_{S-b,m'}(ε).
 
 One evaluation at m' certifies (ε, δ) for b + 1 data sets. A `CoverBlock` has one or more such m', at most 1 + b apart.
-All data sets are certified if m = 0 is, and if blocks reach from m = 1 to half without a gap (`_cover`). If ε is raised
-on the way, earlier blocks remain certified, since δ(ε) falls. `CoverPlan` proposes blocks by a heuristic. `_evaluator`
-refuses a block that the argument does not cover, so that the plan decides only how long this takes and how tight it is.
+All data sets are certified if m = 0 is certified, and if blocks reach from m = 1 to half without a gap (`_cover`). If ε
+is raised on the way, earlier blocks remain certified, since δ(ε) falls. `CoverPlan` proposes blocks by a heuristic.
+`_evaluator` refuses a block that the argument does not cover. So the plan decides only how long the search takes and
+how tight the result is.
 
 **The plan**, a heuristic. In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where V is S times the sum of
 `Sources.variances`: ln δ is about -ε² V/2. V grows with m up to half: the larger m, the more bits may be revealed
@@ -40,13 +41,15 @@ from p2p_sim.privacy.exchange.delta_evaluator import DeltaEvaluator, Sources, ro
 from p2p_sim.privacy.randomized_response import local_epsilon, outward
 
 EXHAUSTIVE = 2048
-"""Largest number of sources for which all data sets are searched for the worst, however many evaluations this takes."""
+"""Up to this number of sources, all data sets are searched for the worst, whatever number of evaluations this takes."""
 _EXPECTED = 4096
-"""Largest number of expected submissions for which all data sets are searched, however many evaluations this takes."""
+"""The search in full also needs at most this number of expected submissions."""
 _ROOM = (0.004, 0.001, 0.0003)
-"""Relative increases of the ε of m = 0 that are tried where evaluations are limited, so that fewer are needed."""
+"""Where evaluations are limited, the ε of m = 0 is raised by one of these shares, so that fewer evaluations are
+needed."""
 _LOOKS = 24
-"""Limit of evaluations: a first attempt is made only if fewer than this are expected, and ends after twice as many."""
+"""Limit of evaluations: a first attempt is made only if fewer evaluations than this are expected. It ends after twice
+as many."""
 _BATCH = 24
 """Speed only: largest number of data sets that are evaluated together."""
 _WORTH = 12
@@ -59,8 +62,8 @@ class CoverBlock:
 
     ones: ascending numbers m of others with label 1 at which δ is evaluated, at most 1 + `revealed` apart.
     revealed: b, how many other users' noisy bits are revealed to the learner.
-    change: as in `DeltaEvaluator`. `NARROW` gives the figures that are reported; a larger value makes a *quick look*,
-        whose upper bound is coarser and certifies as well.
+    change: as in `DeltaEvaluator`. The value `NARROW` gives the figures that are reported. A larger value makes a
+        *quick look*: its upper bound is coarser, and valid as well.
     """
 
     ones: range
@@ -76,8 +79,8 @@ ZEROS = CoverBlock(range(1), 0)
 class CoverPlan:
     """Proposes blocks to certify: a heuristic. It decides how many evaluations are needed, and how tight the result is.
 
-    exchange: the exchange whose data sets are certified. exact: the evaluator of blocks with b = `least` that are no
-    quick look. least: smallest b. needed: the V at which δ is about the target δ.
+    exchange: the exchange whose data sets are certified. exact: the evaluator for blocks with b = `least`, other than
+    quick looks. least: smallest b. needed: the V at which δ is about the target δ.
     """
 
     exchange: Sources
@@ -91,15 +94,15 @@ class CoverPlan:
 
         A data set is m, how many users besides the target hold label 1. If the noisy labels of b others are told to the
         learner, one evaluation of δ at m certifies m to m + b. Where few may be told, several m are evaluated together.
-        A quick proposal has a coarser upper bound of δ, so that it may fail where the other succeeds.
+        A quick proposal has a coarser upper bound of δ, so that it may fail where the other one succeeds.
 
         Args:
-            first: smallest m that is not certified yet. trust: by what factor, in (0, 1], the estimated largest b
-            is multiplied to be on the safe side.
+            first: smallest m that is not certified yet. trust: in (0, 1]; the largest b at which the evaluation should
+            still succeed is estimated, and multiplied by `trust` to be on the safe side.
         """
         exchange, least, half = self.exchange, self.least, (self.exchange.sources - 1) // 2
-        # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target. With a
-        # single t a quick look is fast, so that b = 3 is enough for one
+        # reveal b bits: if the estimate is right, δ of m at S - b sources is still below the target. If t has a single
+        # value, a quick look is fast, so that b = 3 is enough for one
         few = max(least, 2, 0 if exchange.rate == 1.0 else min(_WORTH, int(0.03 * exchange.sources)))
         revealed = int(trust * self.revealable(first))
         if revealed > few:
@@ -135,10 +138,11 @@ class CoverPlan:
 
     def revealable(self, ones: int) -> float:
         """About how many other users' noisy labels may be told to the learner, if m = `ones` others hold label 1,
-        before δ reaches the target: an estimate.
+        before δ exceeds the δ that is to be certified: an estimate.
 
         In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, where the variance V of what the learner sees falls with
-        each label that is told. The result is the number at which V falls to the value that gives the target δ.
+        each label that is told. The result is the number of labels at which V falls to the value that belongs to that
+        δ.
         """
         exchange = self.exchange
         if not 0.0 < self.needed < 1e150:
@@ -160,7 +164,8 @@ class PrivacyTarget(NamedTuple):
 
 
 Include = Callable[[CoverBlock], bool]
-"""Whether a block that is no quick look is certified. Some raise ε or δ of the targets until it is, and return True."""
+"""A function that says whether a block that is no quick look is certified. Some such functions raise ε or δ of the
+targets until it is certified, and return True."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +178,8 @@ class ClusterExchange(Sources):
         trials, rate: the number t of submissions that carry a source's noisy bit is Bin(trials, rate).
 
     With α = 0, δ(ε) is for every ε the probability that somebody submits the target's label. No data set exceeds it,
-    even if the learner knows whose label each submission carries. m = 0 attains it: a submitted 1 is the target's.
+    even if the learner knows whose label each submission carries. m = 0 attains it: a submitted 1 is the target's
+    label.
     """
 
     def delta(self, epsilon: float) -> Bracket:
@@ -193,11 +199,12 @@ class ClusterExchange(Sources):
         lower, targets = [0.0] * len(inside), zero.copy()
 
         def include(block: CoverBlock) -> bool:
-            """Raise the upper bound of δ at each ε so that it holds in the data sets of a block too; return True.
+            """Raises the upper bound of δ at each ε of the enclosing method so that it holds in the data sets of a
+            block, too; returns True.
 
-            A data set is given by m, how many users besides the target hold label 1. A block is several m that are
-            certified together, for which some users' noisy labels may be revealed to the learner: this never lowers δ.
-            If none are revealed, the lower bounds of δ are raised as well.
+            A data set is m, how many users besides the target hold label 1. A block is several m that are certified
+            together; for this, some users' noisy labels may be revealed to the learner, which never lowers δ. If none
+            are revealed, the lower bounds of δ are raised as well.
             """
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
@@ -250,11 +257,12 @@ class ClusterExchange(Sources):
         targets = [PrivacyTarget(upper, delta)]
 
         def include(block: CoverBlock) -> bool:
-            """Raise ε, if needed, so that (ε, δ) holds in the data sets of a block too; return True.
+            """Raises the upper bound of ε at the δ of the enclosing method, if needed, so that (ε, δ) holds in the data
+            sets of a block, too; returns True.
 
-            A data set is given by m, how many users besides the target hold label 1. A block is several m that are
-            certified together, for which some users' noisy labels may be revealed to the learner: this never lowers δ.
-            If ε is raised and none are revealed, the lower bound of ε may be raised as well.
+            A data set is m, how many users besides the target hold label 1. A block is several m that are certified
+            together; for this, some users' noisy labels may be revealed to the learner, which never lowers δ. If ε is
+            raised and none are revealed, the lower bound of ε may be raised as well.
             """
             nonlocal lower
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon
@@ -277,7 +285,10 @@ class ClusterExchange(Sources):
     def satisfies(self, epsilon: float, delta: float, cut_for: float | None = None) -> bool:
         """Whether (ε, δ) is certified; False may mean that (ε, δ) holds but could not be certified.
 
-        cut_for: ln of the δ for which sums are truncated; None: ln `delta`. Calls with equal `cut_for` share tables.
+        Args:
+            cut_for: ln of a δ; sums leave out probabilities far below this δ, which the upper bound of δ(ε) allows for.
+            None: ln `delta`. Tables are cached for each `cut_for`, so that calls with several close δ are faster if all
+            pass the same value.
         """
         local = local_epsilon(self.flip_prob)
         if epsilon >= local or delta >= 1.0:
@@ -330,12 +341,12 @@ class ClusterExchange(Sources):
 
     @property
     def least_revealed(self) -> int:
-        """The least number b of noisy labels that the proof reveals to the learner, in its last attempt to bound δ in
-        all data sets.
+        """The smallest number b of noisy labels that are revealed to the learner in the last attempt to bound δ in all
+        data sets.
 
         Revealing labels never lowers δ, and one evaluation then bounds δ in b + 1 data sets at once. b is 1% of the S
         users whose labels can be submitted, 2% for S above 20,000, and 0 for S < 100: with so few data sets, the last
-        attempt is the first one without its limit of evaluations.
+        attempt is like the first one, but without a limit of evaluations.
         """
         return self.sources // (100 if self.sources <= 20_000 else 50)
 
@@ -349,12 +360,14 @@ class ClusterExchange(Sources):
         return CoverBlock(ZEROS.ones, self.least_revealed)
 
     def _evaluator(self, block: CoverBlock, log_delta: float) -> DeltaEvaluator:
-        """The evaluator of δ for a block of data sets, which are numbers m of users besides the target with label 1.
+        """The object that computes δ for a block of data sets, which are numbers m of users besides the target with
+        label 1.
 
         The block reveals the noisy labels of b users to the learner, which never lowers δ. Of S users whose labels can
-        be submitted, S - b remain. The rate, with which each possible submission carries one of their labels, is
-        multiplied by (S-b)/S and rounded up. A quick look, which is a faster evaluation with a coarser upper bound,
-        keeps a rate of 1. Then the number of submissions has a single value, and δ is no lower, as dropping submissions
+        be submitted, S - b remain. Before, each of `trials` possible submissions took place with probability `rate`;
+        now it counts only if it carries the label of one of the S - b users, so that the rate is multiplied by (S-b)/S,
+        rounded up. A block may be marked as a quick look, a faster evaluation with a coarser upper bound. A quick look
+        keeps a rate of 1: then the number of submissions has a single value, and δ is no lower, as dropping submissions
         is post-processing.
 
         Args:
@@ -385,20 +398,21 @@ class ClusterExchange(Sources):
         variance_share: float = 1.0,
         limited: bool = True,
     ) -> bool:
-        """Certify all data sets from m = 1 + `least` to m = (S-1)/2, block by block; return whether this succeeded.
+        """Certifies all data sets from m = 1 + `least` to m = (S-1)/2, block by block; returns whether this succeeded.
 
         m is how many of the S - 1 users besides the target hold label 1. A block is several successive m whose δ is
         bounded by one or a few evaluations, in which the noisy labels of b users are revealed to the learner; this
-        never lowers δ. `CoverPlan` proposes the blocks. Some are quick looks, faster evaluations with a coarser upper
+        never lowers δ. A heuristic proposes the blocks. Some are quick looks, faster evaluations with a coarser upper
         bound; if one fails, fewer labels are revealed.
 
         Args:
-            targets: pairs (ε, δ) against which quick looks are checked; `include` may raise them. log_delta: ln of
-            the δ of interest; sums leave out what is far below it. include: certifies a block that is no quick
-            look, and returns whether it could. least: smallest b of a block. variance_share: the variance V that
-            blocks need, as a share of that of m = 0, where ln δ is about -ε² V/2; it guides the choice of blocks.
-            limited: whether to give up after `CoverPlan.most_looks` evaluations, unless `searched_in_full`. If
-            False, the result is True whenever `include` certifies every block.
+            targets: pairs (ε, δ) against which quick looks are checked; `include` may raise them. log_delta: ln of the
+            δ of interest; sums leave out what is far below it. include: a function that certifies a block that is no
+            quick look, and returns whether it could. least: smallest b of a block. variance_share: guides the sizes of
+            the blocks, not the result. ln δ is about -ε² V/2, where V is the variance of what the learner sees; blocks
+            are made so large that V stays about this share of that of m = 0. limited: whether to give up after at most
+            48 evaluations, where the cluster is not small enough to search all data sets in full. If False, the result
+            is True whenever `include` certifies every block.
         """
         half, needed = (self.sources - 1) // 2, self.sources * sum(self.variances(0)) * variance_share
         plan = CoverPlan(self, self._evaluator(CoverBlock(ZEROS.ones, least), log_delta), least, needed)

@@ -11,7 +11,7 @@ from p2p_sim.privacy.conditions import Condition
 from p2p_sim.privacy.where_bounds_hold import PAPER, Situation, Stated, first_failure
 
 IDEAL = Situation()
-"""The paper's own exchange: two classes, complete clusters, no fault, nobody who looks on."""
+"""The paper's own exchange: two classes, complete clusters, no fault, and no observer besides the learner."""
 _LEMMA9_DELTA = Condition("lemma-9-delta", "it needs δ above 0 and below 1")
 _LEMMA9_SIZE = Condition("lemma-9-size", "it needs s ≥ 2/α users in every cluster")
 _LEMMA9_DEVIATION = Condition("lemma-9-deviation", "it needs ξ ≤ 3α√(θs(1-α)): larger clusters, or a larger δ")
@@ -23,8 +23,8 @@ _THEOREM3_DELTA = Condition("theorem-3-delta", "it needs δ ≥ 1/s²")
 def lemma9_stated(
     cluster_size: int, flip_prob: float, sampling_rate: float, delta: float, situation: Situation = IDEAL
 ) -> Stated:
-    """ε that Lemma 9 of the clustering paper states for the learner in one cluster, or the first of its conditions that
-    fails.
+    """The ε that Lemma 9 of the clustering paper states for the learner in one cluster, or the first of the lemma's
+    conditions that fails.
 
     With s users, δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)).
     Conditions: s ≥ 2/α and 0 ≤ ξ ≤ 3α√(θs(1-α)).
@@ -57,7 +57,14 @@ def lemma9_stated(
 
 @plain_arguments
 def lemma9_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float | None:
-    """ε of Lemma 9 at δ in the paper's own exchange, or None where a condition fails: see `lemma9_stated`.
+    """The ε at δ that Lemma 9 of the clustering paper states for the learner in one cluster of s users, or None where a
+    condition of the lemma fails.
+
+    δ fixes ξ through δ = exp(-αξ² / (4(α + 1/s)(1-α))), and ε = θ ln(e + 3/(sα)) + √θ ξ ln(1 + 3/√(sα)). Conditions: 0
+    < δ < 1, s ≥ 2/α and ξ ≤ 3α√(θs(1-α)).
+
+    Args:
+        cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ.
 
     >>> lemma9_epsilon(40, 0.1, 0.5, 1e-5) is None
     True
@@ -96,11 +103,11 @@ def theorem3(cluster_size: int, sampling_rate: float) -> Theorem3 | None:
 def theorem3_stated(
     cluster_size: int, flip_prob: float, sampling_rate: float, delta: float, situation: Situation = IDEAL
 ) -> Stated:
-    """ε that Theorem 3 of the clustering paper states where the smallest cluster has s users, or the first condition
-    that fails.
+    """The ε that Theorem 3 of the clustering paper states where the smallest cluster has s users, or the first
+    condition that fails.
 
-    The theorem fixes α = 4√2 ln s / √(θs), at most 1/2, and δ = 1/s². It applies if the given α and δ are at least
-    these.
+    The theorem fixes α = 4√2 ln s / √(θs), at most 1/2, and δ = 1/s². The theorem applies if the given α and δ are at
+    least as large.
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what else decides whether the theorem

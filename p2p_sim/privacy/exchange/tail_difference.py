@@ -1,18 +1,18 @@
 """δ as a difference of two tail probabilities at one cut-off, for large clusters, one data set at a time.
 
 Among t submissions k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
-Let f be the law of X, the noisy ones among the others. A(k) = Σ_x f(x) Bin(k; t, x/S), and B(k) has f(x-1) in place of
-f(x). So B(k)/A(k) is the mean of f(x-1)/f(x) given k under A. f is log-concave, so f(x-1)/f(x) increases in x. The
-binomial kernel is totally positive of order 2, so x given k increases stochastically in k. Hence B(k)/A(k) increases in
-k. The event that gives δ is therefore "at most k* ones" (evidence of label 0) or "at least k* ones" (of label 1).
-Bisection finds the cut-off k*; the tails are sums over X of incomplete beta functions I.
+Let f be the law of X, the number of noisy ones among the others. A(k) = Σ_x f(x) Bin(k; t, x/S), and B(k) has f(x-1) in
+place of f(x). So B(k)/A(k) is the mean of f(x-1)/f(x) given k under A. f is log-concave, so f(x-1)/f(x) increases in x.
+The binomial kernel is totally positive of order 2, so x given k increases stochastically in k. Hence B(k)/A(k)
+increases in k. The event that gives δ is therefore "at most k* ones" (evidence of label 0) or "at least k* ones" (of
+label 1). Bisection finds the cut-off k*; the tails are sums over X of incomplete beta functions I.
 
-Errors. Proved: the rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument of I. A tail of
-Bin(t, p) is computed from x, the smaller of p and 1-p, whose relative error is at most u. Let E be Bin(t, x)'s mean
-given the tail's event, of probability e^-s. Then d ln(e^-s)/d ln x = (E - t x)/(1-x), and t KL(E/t || x) <= s. So by
-Pinsker's inequality |E - t x| <= sqrt(s t/2), and the derivative is at most sqrt(2 s t) <= 40 sqrt(t) for s <= 800.
-Measured: SciPy's error of I at given arguments, and the effect of errors of ln B(k)/A(k) (`MISPLACED`). Checked at each
-cut-off of a reported figure: the quadrature that finds the cut-off (`_AGREED`).
+Errors. Proved are the errors by rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument of I. A
+tail of Bin(t, p) is computed from x, the smaller of p and 1-p, which has a relative error of at most u. Let e^-s be the
+probability of the tail, and E the mean of Bin(t, x) given the tail. Then d ln(e^-s)/d ln x = (E - t x)/(1-x), and t
+KL(E/t || x) <= s. So by Pinsker's inequality |E - t x| <= sqrt(s t/2), and the derivative is at most sqrt(2 s t) <= 40
+sqrt(t) for s <= 800. Measured are SciPy's error of I at given arguments, and the effect of errors of ln B(k)/A(k)
+(`MISPLACED`). The quadrature that finds the cut-off is checked at each cut-off of a reported figure (`_AGREED`).
 """
 
 import math
@@ -28,22 +28,23 @@ from p2p_sim.privacy.exchange.tail_quadrature import TailPair, TailQuadrature
 from p2p_sim.privacy.randomized_response import Coefficients
 
 NODES = 6
-"""Nodes of the quadrature per standard deviation of X given (t, k). For a Gaussian X the relative error is e^-700."""
+"""Number of nodes of the quadrature in one standard deviation of X given (t, k). For a Gaussian X the relative error is
+e^-700."""
 BETAINC_ERROR = 3e-12
 """Relative error that is allowed for in the incomplete beta function (largest seen: 5e-13)."""
 MISPLACED = 1e-12
 """Relative error of δ's two terms that is allowed for because an error of ln B(k)/A(k) may misplace the cut-off k*.
 
 A term k between the misplaced and the right cut-off changes δ by less than the error of the logarithm times the term's
-probability. The error grows with t (largest seen: 4e-11, at t up to 1e7), but each term's share of the tail falls. At
-23,093 random cut-offs with t up to 1e7 the product was at most 2.9e-13 of the tail."""
+probability. This error grows with t (largest seen: 4e-11, at t up to 1e7), but each term's share of the tail falls. At
+23,093 random cut-offs with t up to 1e7 the product of error and probability was at most 2.9e-13 of the tail."""
 _SMALLEST = 2.0**-1022
 """Absolute error that is allowed for where an incomplete beta function underflows: SciPy may then return 0."""
 _AGREED = 1e-12
 """If two quadratures differ by at most this in ln B(k)/A(k), the cut-off counts as the cut-off of the full sum.
 
-The nodes of one lie between the nodes of the other, so that their leading errors mostly have opposite signs. Measured,
-not proved: at 18,839 random cut-offs where the two agreed, the full sum differed by at most 1.1e-12."""
+The nodes of one quadrature lie between the nodes of the other, so that their leading errors mostly have opposite signs.
+Measured, not proved: at 18,839 random cut-offs where the two agreed, the full sum differed by at most 1.1e-12."""
 _NEVER = -1e30
 """Stands for the logarithm of 0."""
 
@@ -53,11 +54,12 @@ class CutOffViews:
     """What the learner may see in one data set, as sums over W values of X that give the tails A and B at any cut-off.
 
     weights: (W,) Pr[X]. share: X/S and (X + 1)/S, merged to (W + 1,) if X takes consecutive values, else (2W,).
-    rest: 1 - share. nodes: the quadrature that finds a cut-off. check: one that confirms it. full: the sum over every
-        X, used if the two disagree. Both are None where none is needed.
+    rest: 1 - share. nodes: the quadrature that finds a cut-off. check: a second quadrature, which confirms the cut-off.
+        full: the sum over every X, used if the two quadratures disagree. check and full are None where they are not
+        needed.
     submissions: the numbers t, with their weights. few: points at which tails are summed; None: at the W values of X.
-    slack: relative error of a tail. tiny: its absolute error by underflow.
-    missed: bound on the probability of what the truncated law of X leaves out; widens both bounds of δ.
+    slack: relative error of a tail. tiny: absolute error of a tail by underflow.
+    missed: bound of the probability that the truncated law of X leaves out; it widens both bounds of δ.
     """
 
     weights: Floats
@@ -74,15 +76,18 @@ class CutOffViews:
 
     @staticmethod
     def of(world: OtherUsers, submissions: SubmissionCounts, quadrature: bool = False) -> "CutOffViews":
-        """What the learner may see in one data set, as sums over X, the number of noisy labels that are 1 among all
-        users but the target.
+        """What the learner may see in one data set, stored such that δ at any ε is a difference of two tail
+        probabilities of the number of ones among t submissions. The tails, one for each noisy label of the target, are
+        sums over X, the number of noisy labels that are 1 among all users but the target.
+
+        To find δ, one needs the cut-off: the number of ones from which on the evidence favours one label. A quadrature,
+        a sum over every h-th X only (trapezoid rule), finds it. For figures that are reported, a second quadrature
+        checks it; where the two disagree, the sum over every X decides.
 
         Args:
-            world: the users besides the target: how many hold label 0 and label 1, and α. submissions: the numbers
-            t of submissions at which δ is evaluated, with their weights. quadrature: whether to sum over every h-th
-            X only (trapezoid rule): faster, for searching, not for reporting. If False, a second quadrature checks
-            each cut-off (the number of ones from which the evidence favours one label), and where the two disagree
-            the full sum finds it.
+            world: the users besides the target: how many hold label 0 and label 1, and α. submissions: the numbers t of
+            submissions at which δ is evaluated, with their weights. quadrature: whether the tails, too, are sums over
+            every h-th X, and cut-offs remain unchecked; this is faster, for searching, not for reporting.
         """
         # all values of X, and the relative error of a sum over them
         law = world.noisy_ones(submissions.log_tail)
@@ -141,7 +146,7 @@ class CutOffViews:
         keep, lose, relative_error = coefficients
         # "at least k ones" gains from the k on where B(k)/A(k) > lose/keep, "at most k" up to where it is < keep/lose
         threshold = math.log1p((lose - keep) / keep)
-        # added once: the exact probabilities of the t, between lower and upper weights, sum to 1
+        # added once, as the exact probabilities of all t, which lie between the lower and upper weights, sum to 1
         missed = (keep + lose) * self.missed
         lower, upper = np.full((1, 2), -missed), np.full((1, 2), self.submissions.lost + missed)
         guesses: list[int | None] = [None, None]
@@ -161,10 +166,17 @@ class CutOffViews:
         return [bounds[end] for end in ends]
 
     def _cut(self, t: int, threshold: float, guess: int | None) -> int:
-        """The smallest number k of ones among t submissions with ln B(k)/A(k) > threshold; t + 1 if there is none.
+        """The cut-off: the smallest number k of ones among t submissions with ln B(k)/A(k) > threshold; t + 1 if there
+        is none.
 
-        A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
-        guess: the cut-off for a neighbouring t, from which the search starts; None if unknown.
+        A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1; B(k)/A(k) increases in
+        k. So the threshold, which depends on ε, separates the k that count in δ(ε) from the others.
+
+        Args:
+            t: number of submissions. threshold: for the direction in which label 1 is the evidence, ln of the ratio B/A
+            above which max(0, keep·B - lose·A) is positive, with keep = 1-α-αe^ε and lose = e^ε(1-α)-α; its negative
+            for the other direction. guess: the cut-off for a neighbouring t, from which the search starts; None if
+            unknown.
         """
         cut = self.nodes.first_above(t, threshold, guess)
         at = min(cut, t)
@@ -176,8 +188,8 @@ class CutOffViews:
         """Probabilities of at least `least` ones (if `upper`) or zeros (if not) among t submissions.
 
         Field a of the result is the probability if the target's noisy label is 0, b if it is 1. Both are averages over
-        how many other users' noisy labels are 1. Field off is their absolute error by interpolation, 0 if there is
-        none.
+        how many other users' noisy labels are 1. Field off is the absolute error of both by interpolation, 0 if there
+        is none.
         """
         if not 0 < least <= t:
             certain = float(least <= 0)
@@ -201,7 +213,9 @@ def upper_tail(t: int, least: int, chance: Floats, rest: Floats) -> Floats:
 
 
 def _log(p: Floats, q: Floats) -> Floats:
-    """ln p, elementwise, where q is 1-p; computed from the smaller of the two, as p near 1 has few digits of 1-p."""
+    """ln p, elementwise, where q is 1-p, to nearly full relative accuracy: near p = 1 it is computed from q, as p then
+    has lost digits of 1-p.
+    """
     with np.errstate(divide="ignore"):
         return np.where(p < q, np.log(p), np.log1p(-q))
 
@@ -210,8 +224,8 @@ def _log(p: Floats, q: Floats) -> Floats:
 class _Nodes:
     """A quadrature over X in logarithms, from which ln B(k)/A(k) is computed with little rounding.
 
-    weights: ln of Pr[X] times the step. share, rest: ln of (X + 1/2)/S and ln of 1 - (X + 1/2)/S, common to A and B.
-    down: what is added to share and rest for A, which has X/S. up: the same for B, which has (X + 1)/S.
+    weights: ln of (Pr[X] times the step). share, rest: ln of (X + 1/2)/S and ln of 1 - (X + 1/2)/S, common to A and B.
+    down: what is added to share and to rest for A, which has X/S. up: what is added for B, which has (X + 1)/S.
     """
 
     weights: Floats
@@ -244,13 +258,14 @@ class _Nodes:
 
     @staticmethod
     def of_kernel(weights: Floats, share: Floats, rest: Floats, more: Floats, less: Floats) -> "_Nodes":
-        """The sum over X that gives ln B(k)/A(k) for k ones among t submissions, where a function, the kernel, says how
-        often a submission is 1.
+        """The sum over X that gives ln B(k)/A(k) for k ones among t submissions, if the probability that a submission
+        is 1 is not X/S but a function of X, the kernel.
 
         A(k) and B(k) are the probabilities of k if the target's noisy label is 0 and if it is 1. X is the number of
-        noisy labels that are 1 among all users but the target. A submission is 1 with the kernel's probability at X
-        under A, at X + 1 under B. Stored as common to A and B are ln `more` for each one and ln `rest` for each zero.
-        To this A adds ln(share/more) for each one, and B adds ln(less/rest) for each zero.
+        noisy labels that are 1 among all users but the target. A submission is 1 with the kernel's value at X under A
+        (`share`), and at X + 1 under B (`more`). Since A and B are nearly equal, their terms are stored as a common
+        part and a small difference, to avoid rounding. The common part of the logarithm is ln `more` for each one and
+        ln `rest` for each zero. A adds ln(share/more) for each one, and B adds ln(less/rest) for each zero.
 
         Args:
             weights: (W,) Pr[X] times the step between values. share, more: (W,) the kernel at X and at X + 1. rest,
@@ -263,7 +278,7 @@ class _Nodes:
         return _Nodes(weights, _log(more, less), _log(rest, share), (down, none), (none, fewer))
 
     def ratio(self, t: int, k: int) -> float:
-        """The log-likelihood ratio of k ones among t submissions, the target's noisy bit 1 against 0: ln B(k)/A(k)."""
+        """The log-likelihood ratio ln B(k)/A(k) of k ones among t submissions: the target's noisy bit 1 against 0."""
         # the terms that A and B have in common, then the logarithms of the sums A and B
         both = self.weights + k * self.share + (t - k) * self.rest
         both -= both.max()
@@ -275,7 +290,7 @@ class _Nodes:
         """The smallest k in 0..t whose `ratio` is above the threshold, searched from `guess`; t + 1 if none is."""
         low, high = -1, t + 1  # ratio(low) <= threshold < ratio(high), by convention at the ends
         if guess is not None:
-            # away from the guess in doubling steps, until the ratio is on the other side of the threshold
+            # go away from the guess in doubling steps, until the ratio is on the other side of the threshold
             reach, centre = 1, min(max(guess, 0), t)
             up = self.ratio(t, centre) <= threshold
             low, high = (centre, high) if up else (low, centre)

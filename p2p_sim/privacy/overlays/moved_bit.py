@@ -1,40 +1,43 @@
 """A bound of δ(ε) for any fetch distribution, in which the others' bits and the submissions hide the target's bit.
 
-User i submits with probability θ_i, and then the noisy bit (noisy label) of user j with probability W_ij. The target is
-v. Let p_i = Σ_(j≠v) W_ij b_j for the other users' noisy bits b, most of which remain hidden. A submission of user i is
-1 with probability p_i if v's noisy bit is 0 (the law Q0), and p_i + W_iv if v's bit is 1. `docs/theorem.md` proves in
-five steps that for every data set
+User i submits with probability θ_i. If she does, she submits the noisy bit (noisy label) of user j with probability
+W_ij. The target is v. Let p_i = Σ_(j≠v) W_ij b_j for the other users' noisy bits b, most of which remain hidden. A
+submission of user i is 1 with probability p_i if v's noisy bit is 0 (the law Q0), and p_i + W_iv if v's bit is 1.
+`docs/theorem.md` proves in five steps that, for every data set,
 
     δ(ε) <= keep · ( strays(L) + missed + (N+1)/H · Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) )
 
-for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0, in the worse direction and for the worst |C|. The steps
-define these terms.
+for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0. The worse direction of HS_r and the worst |C| count. The
+steps define these terms.
 
-1. *Known ones*, `DenseTable.known_ones`. A user's bit, if her label is 1, is 1 for sure with some probability, and
-   Bernoulli(α) else. Reveal which of the two. So a data set is a set C of users whose bits are known to be 1, and all
-   other bits are Bernoulli(α). |C| <= N/2 is enough: else swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and
-   swaps the directions. Bits that the learner knows may be 0 or 1 in any case: they widen the bands. The sizes |C| are
-   split into ranges c..c'. In each range, bits of users outside C are revealed until H bits remain hidden, whatever |C|
-   is. X of these H bits are 1, and each set of X users is equally likely.
-2. *A moved bit*, `MovedLaw`. Publish the H hidden bits, but change them first if v's bit is 1: with probability M(X),
-   one of the H-X zeros, uniformly chosen, is shown as 1. It belongs to a user J. Submissions still carry the true bits.
-   To forget what is published gives the learner's view, so that the divergence does not fall. The number of ones now
-   hides v's bit. Let Q1 be the law of published bits and submissions if v's bit is 1. Where x ones are published, the
-   density of Q1 relative to Q0 is (1-M(x)) Λ_v + S(x) · the mean of Λ_J over the ones J, with
-   S(x) = M(x-1) Pr[X = x-1] / Pr[X = x] (`MovedLaw`).
-   Λ_v and Λ_J are likelihood ratios of the submissions: 1 with probability p_i + W_iv and p_i + W_iv - W_iJ against
-   p_i, where p_i is computed from the published bits. By joint convexity J may be revealed, under Q0 (and if no bit
-   was moved) a uniform draw from the published ones. So given x, J is uniform among the H users under either law.
+1. *Known ones*, `DenseTable.known_ones`. The bit of a user with label 1 is 1 for sure with some probability, and
+   Bernoulli(α) otherwise. Reveal which of the two. Then a data set is a set C of users whose bits are known to be 1,
+   and all other bits are Bernoulli(α). |C| <= N/2 is enough, N the number of others with hidden bits: for a larger C
+   swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and swaps the directions. Bits that the learner knows may
+   be 0 or 1, and widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits of users outside C are
+   revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of X users is equally
+   likely.
+2. *A moved bit*, `MovedLaw`. Show the learner the H hidden bits too, "publish" them, but change them first if v's bit
+   is 1: with probability M(X), one of the H-X zeros, uniformly chosen, is shown as 1. It is the bit of a user J.
+   Submissions still carry the true bits. The learner's real view is what remains if the published bits are forgotten,
+   so that publishing does not lower the divergence. The number of ones now hides v's bit. Let Q1 be the law of
+   published bits and submissions if v's bit is 1. Let Q0 be their law if v's bit is 0. Where x ones are published, the
+   density of Q1 relative to Q0 is (1-M(x)) Λ_v + S(x) · the mean of Λ_J over the users J whose published bit is 1, with
+   S(x) = M(x-1) Pr[X = x-1] / Pr[X = x]. Λ_v and Λ_J are likelihood ratios of the submissions. In their denominators a
+   submission is 1 with probability p_i, computed from the published bits; in the numerators of Λ_v and Λ_J with
+   p_i + W_iv and p_i + W_iv - W_iJ. By joint convexity J may be revealed; under Q0, and if no bit was moved, J is a
+   uniform draw from the users whose published bit is 1. So given x, J is uniform among the H users under either law.
    Dynamic programming picks M.
-3. *Bands*, `DenseTable.bands`. Given X = x, low <= p_i <= high for all users but the *strays*, whose probability is at
-   most 2e^-L each.
-4. *Slots*, `moved_bit_slots.Slots`. Λ_main and Λ_side, which are independent, replace Λ_v and Λ_J for all p_i of a
-   band. The law of each is kept on a grid. J is one of H users, but the code averages over all N+1 columns. HS_r given
-   J is never negative, so its mean over the H users is at most (N+1)/H times this average.
+3. *Bands*, `DenseTable.bands`. Given X = x, low <= p_i <= high for all users except the *strays*. Each user is a stray
+   with probability at most 2e^-L.
+4. *Slots*, `moved_bit_slots.Slots`. For all p_i of a band, the independent variables Λ_main and Λ_side replace Λ_v and
+   Λ_J. The law of each is stored on a grid. J is one of H users, but the code averages over all N+1 columns. HS_r given
+   J is never negative, so that its mean over the H users is at most (N+1)/H times this average.
 5. *The flip of the target*, `symmetric_pairs.amplified_delta`: keep = 1-α-αe^ε, r = ((1-α)e^ε - α)/keep.
 
-`MovedBit` puts the steps together. `moved_bit_targets` searches for the best L, and for the worst |C| and direction.
-In the code `up` means HS_r(Q1 || Q0), not `up` HS_r(Q0 || Q1); M is `move_chances`, S `moved_density`, L `exponent`.
+`MovedBit` puts the steps together. `moved_bit_targets` searches for the best L, and for the worst |C| and direction. In
+the code, `up=True` means HS_r(Q1 || Q0) and `up=False` HS_r(Q0 || Q1); M is `move_chances`, S `moved_density`, L
+`exponent`.
 """
 
 import math
@@ -55,7 +58,7 @@ _EVEN = 1e-12
 _CHANCES = 24
 """Values of M(x), besides 0, among which the dynamic program chooses."""
 _SIMILAR_RATIOS = 30.0
-"""M is chosen once for all ratios r for which this times ln ln r rounds to the same whole number."""
+"""One M serves all ratios r for which this number times ln ln r rounds to the same whole number."""
 _WIDTHS = (0.02, 0.04, 0.06, 0.08, 0.12, 0.2)
 """Widths of blocks of x, as shares of the mean of X, for each range of known ones; the last for all further ranges."""
 _USUAL = 8.0
@@ -64,7 +67,7 @@ _USUAL = 8.0
 
 @dataclass(frozen=True)
 class KnownOnes:
-    """Step 1: data sets with at least `least` and at most `most` noisy bits known to be 1; H = `hidden` stay hidden."""
+    """Step 1: data sets with `least` to `most` noisy bits known to be 1, while H = `hidden` bits stay hidden."""
 
     least: int
     most: int
@@ -86,13 +89,13 @@ class Bands:
 
 @dataclass(frozen=True, eq=False)
 class DenseTable:
-    """Steps 1 and 3: the fetch probabilities of the users who may submit; one such table serves all targets.
+    """Steps 1 and 3: the fetch probabilities of the users who may submit, in one table that serves all targets.
 
     Args:
         rows: (R, N+1), W_ij for each user i who may submit and each user j whose bit is hidden.
         known_mass: (R,), the probability with which each user i fetches from users whose bits are known.
         rates: (R,), θ_i, the probability that the user's submission is seen. flip_prob: α in (0, 1/2].
-        revealed: how many more bits may be known, of any users: those that members fetched.
+        revealed: how many bits, of any users, may be known besides: those that members of the coalition fetched.
     """
 
     rows: Floats
@@ -103,29 +106,30 @@ class DenseTable:
 
     @property
     def others(self) -> int:
-        """N, the number of users with a hidden bit besides the target."""
+        """N, the number of users besides the target whose noisy label the learner does not know."""
         return int(self.rows.shape[1]) - 1
 
     @cached_property
     def offsets(self) -> Offsets:
-        """The offsets u_ij = W_ij - (median of row i), W_ij the probability that user i fetches the hidden noisy label
-        of user j.
+        """The offsets u_ij = W_ij - m_i, where W_ij is the probability that user i fetches the hidden noisy label of
+        user j, and m_i is the median of row i.
 
         The proof of the bound splits each choice of a peer at random into a main slot and two side slots, and reveals
-        which. In side slots the probability of submitting a 1 changes by ±u_ij/κ with the target's noisy label, κ the
-        probability of a slot.
+        which slot it is. In a side slot, of probability κ, the probability of submitting a 1 depends on the target's
+        noisy label only through a shift of ±u_ij/κ, with + in the first side slot and - in the second.
         """
         return Offsets(self.rows, self.rates)
 
     @cached_property
     def known_ones(self) -> list[KnownOnes]:
-        """Ascending ranges of how many noisy labels the proof reveals to be 1, together 0..N/2; none if no label would
-        stay hidden.
+        """Ascending ranges that together cover 0..N/2, the numbers of noisy labels that the proof reveals to be 1;
+        empty if no label would stay hidden.
 
         N users besides the target have hidden noisy labels. The noisy label of a user with label 1 is 1 for sure with
-        some probability, and Bernoulli(α) else; to reveal which never lowers δ. More than N/2 sure ones need no bound,
-        since labels 0 and 1 may be swapped. All numbers of a range share one bound: in each case labels are revealed
-        until the same number H stays hidden. `most` also counts the `revealed` labels that coalition members fetched.
+        some probability, and Bernoulli(α) otherwise; to reveal which never lowers δ. More than N/2 sure ones need no
+        bound, since labels 0 and 1 may be swapped. All numbers of a range, from `least` to `most`, share one bound: in
+        each case more labels are revealed until the same number `hidden` of labels stays hidden. The labels that
+        coalition members fetched, `revealed` in number, are added to each `most`, as they may all be 1.
         """
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
@@ -136,37 +140,39 @@ class DenseTable:
         return [KnownOnes(a, b + more, self.others - b - more) for a, b in zip(starts, ends, strict=True)]
 
     def strays(self, exponent: float) -> float:
-        """What all strays together add to a divergence: 2e^-L Σ_i θ_i max_j W_ij, for L = `exponent`; 0 if each row has
-        equal entries.
+        """What all strays together add to the hockey-stick divergence HS_r: 2e^-L Σ_i θ_i max_j W_ij, for
+        L = `exponent`; 0 if each user's fetch probabilities are all equal.
 
-        User i's submission is seen with probability θ_i, and carries user j's noisy label with probability W_ij; v is
-        the target. p_i is the probability that it is 1 if v's noisy label is 0. With v's label 1 this is p_i + W_iv, or
-        p_i + W_iv - W_iJ if the proof has changed user J's published label. A stray is a user whose p_i lies outside
-        her band, an interval that holds it except with probability at most 2e^-L. The three values differ by at most
-        max_j W_ij. With that probability, times θ_i, a stray counts as showing v's noisy label; else she shows the same
-        in all cases. This adds the probability of the former under the first law of the divergence HS_r, without a
-        factor r. It is the same bound under either law: if v's noisy label is 1, each set of x users with published
-        ones is still equally likely, and the expected likelihood ratio of their number is at most 1.
+        User i's submission is seen with probability θ_i, and carries user j's noisy label with probability W_ij. If the
+        target v's noisy label is 0, the submission is 1 with a probability p_i given all other noisy labels. A stray is
+        a user whose p_i lies outside an interval that holds it except with probability at most 2e^-L. If v's label is
+        1, the probability of a 1 is p_i + W_iv, or p_i + W_iv - W_iJ if the proof has changed user J's label where it
+        shows the labels to the learner. The three values differ by at most max_j W_ij. So a stray's submission, with
+        that probability, counts as showing v's noisy label; otherwise it shows the same in all three cases. This adds
+        to HS_r the probability of the former under its first law, without a factor r. The bound is the same under
+        either law: if v's noisy label is 1, each set of x users shown with ones is still equally likely, and the
+        expected likelihood ratio of their number is at most 1.
         """
         return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
     @remembered
     def bands(self, known_ones: KnownOnes, exponent: float) -> Bands:
-        """Bands with Pr[p_i outside | X = x] <= 2e^-L for every user i who may submit and every number x, for L =
-        `exponent`.
+        """For each likely number x of ones among the H hidden noisy labels, a band: an interval outside which p_i lies
+        with probability at most 2e^-L given X = x, for each user i who may submit, L = `exponent`.
 
         p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels.
-        Of these H remain hidden, of which X are 1. A set C of others, of any size in the range `known_ones`, is
-        revealed to have ones; the learner may know more labels. p_i is the sum of x + |C| of i's fetch probabilities,
-        and of some for known labels. So it lies for sure between the sums of the x + |C| least and largest. Except with
-        probability 2e^-L it is also within t (`_deviation`) of its mean, as x ones are drawn without replacement from
-        the H labels. A band is the widest of these intervals over all i and all C.
+        X of the H hidden ones are 1. The proof reveals a set C of others with ones, of any size in the range
+        `known_ones`; the learner may know more labels. p_i is the sum of those of i's fetch probabilities that belong
+        to ones: x hidden, |C| revealed, and some known to the learner. So p_i lies for sure between the sums of the
+        x + |C| least and largest. Except with probability 2e^-L it is also within t (`_deviation`) of its mean, as the
+        x ones are drawn without replacement from the H labels. A band is the widest of these intervals over all i and
+        all C.
 
         Returns:
-            The values x near their mean, (K,), with Pr[X = x] rounded up and both ends of their bands.
+            K values x near the mean of X, their probabilities rounded up, and both ends of their bands, (K,) each.
         """
         hidden, alpha = known_ones.hidden, self.flip_prob
-        # X ~ Bin(H, α), except for tails that `MovedBit.missed` charges.
+        # X ~ Bin(H, α); `MovedBit.missed` charges the tails that are cut off here.
         first, last = bernstein_window(hidden * alpha, hidden * alpha * (1.0 - alpha), hidden, LOG_TAIL)
         ones = np.arange(first, last + 1)
         law = binomial_pmf(first, last, hidden, alpha) * (1.0 + 1e-9)
@@ -185,20 +191,21 @@ class DenseTable:
             high = total - sums[:, [hidden + 1]] + (sums[:, [hidden + 1]] - sums[:, [1]]) * (ones / hidden)
             deviation = self._deviation(hidden, ones, exponent)
             low, high = np.maximum(least, low - deviation) * (1.0 - 1e-9), np.minimum(most, high + deviation) + 1e-9
-        # All bits that the learner knows may be 1. One band serves all rows.
+        # All bits that the learner knows may be 1. A band serves all rows at once.
         high = np.minimum(high + self.known_mass[:, None], 1.0)
         return Bands(ones, law, np.maximum(low.min(axis=0), 0.0), high.max(axis=0))
 
     def _deviation(self, hidden: int, ones: Ints, exponent: float) -> Floats:
-        """t, by how much a sum of x entries of a row may be above or below its mean, (R, K), for R rows and K numbers x
-        = `ones`.
+        """t, by how much a sum of x entries of a row may be above or below its mean, (R, K), for R rows and the K
+        numbers x in `ones`.
 
         A row has one user's fetch probabilities for the N + 1 users with hidden noisy labels. x of H = `hidden` of its
         entries are drawn without replacement: those of users whose noisy label is 1. The sum exceeds its mean by more
-        than t with probability e^-L at most, L = `exponent`. t is the lesser of Hoeffding's range · sqrt(x L/2) and
-        Bernstein's a + sqrt(a² + 2 L x variance), with a = range · L/3. Both are proved for draws with replacement, and
-        hold without (Hoeffding 1963). Drawing x ones is drawing H - x zeros, so that the smaller number counts. The
-        variance of the H entries is at most (N+1)/H times that of the row.
+        than t with probability at most e^-L, L = `exponent`, and falls short of it likewise. t is the lesser of
+        Hoeffding's range · sqrt(x L/2) and Bernstein's a + sqrt(a² + 2 L x variance), with a = range · L/3; the range
+        is the largest entry minus the least. Both are proved for draws with replacement, and hold without (Hoeffding
+        1963). Drawing x ones is drawing H - x zeros, so that the smaller number counts. The variance of the H entries
+        is at most (N+1)/H times that of the row.
         """
         width, variance = self._range, np.asarray(self.rows.var(axis=1))[:, None] * (1.0 + 1e-9)
         drawn = np.minimum(ones, hidden - ones)
@@ -227,7 +234,10 @@ class DenseTable:
 
     @cached_property
     def exposure(self) -> float:
-        """Σ_i θ_i max_j W_ij, rounded up: bounds the expected number of users who submit one given user's bit."""
+        """Σ_i θ_i max_j W_ij, rounded up: bounds the expected number of users who submit one given user's noisy label.
+
+        User i of R who may submit does so with probability θ_i, and fetches from user j with probability W_ij.
+        """
         return float(self.rates @ self.rows.max(axis=1)) * (1.0 + 1e-9)
 
     @cached_property
@@ -235,8 +245,8 @@ class DenseTable:
         """Whether each user's fetch probabilities for users with hidden noisy labels are all equal, up to 1e-12 of
         their sum.
 
-        Then the probability that she submits a 1 depends only on how many of these labels are 1, and surely lies in its
-        proved interval.
+        Then the probability that she submits a 1 depends only on how many of these labels are 1, so that it surely lies
+        in the interval of `bands`.
         """
         return bool((self._range <= _EVEN * self._sums[:, -1:]).all())
 
@@ -253,7 +263,7 @@ class Block:
 class MovedLaw:
     """Step 2: the divergence of Q1 and Q0. Where x ones are published, Q1 is Q0 times (1-M(x)) Λ_main + S(x) Λ_side.
 
-    Any M may be chosen, and a different one for each direction and ratio.
+    Any function M may be chosen, and a different one for each direction and ratio.
 
     Args:
         moved_share: in [0, 1], roughly the share of v's effect on the submissions that is best turned into a moved
@@ -268,22 +278,23 @@ class MovedLaw:
 
     @cached_property
     def _moved_weights(self) -> Floats:
-        """S(x) / M(x-1) = Pr[X = x-1] / Pr[X = x] = x (1-α) / ((H-x+1) α), for each x of `bands.ones`, (K,).
+        """S(x) / M(x-1) = Pr[X = x-1] / Pr[X = x] = x (1-α) / ((H-x+1) α), for each of the K numbers x in `bands.ones`,
+        (K,).
 
-        H noisy labels are hidden, and X of them are 1. The proof publishes them, but if the target's noisy label is 1,
-        it first shows one 0 as 1 with probability M(X). S(x) is the likelihood that x published ones gain by this, in
-        units of Pr[X = x].
+        H noisy labels are hidden, and X of them are 1. The proof shows them to the learner, but if the target's noisy
+        label is 1, it first shows one 0 as 1 with probability M(X). So x ones are shown also where there were x-1. The
+        probability of this, M(x-1) Pr[X = x-1], is S(x) times Pr[X = x].
         """
         x = self.bands.ones
         return np.asarray(x * (1.0 - self.flip_prob) / ((self.known_ones.hidden - x + 1.0) * self.flip_prob))
 
     def divergence(self, move_chances: Floats, ratio: float, up: bool) -> float:
-        """The mean over X of the divergence HS_ratio of Q1 from Q0 given X = x published ones if `up`, else of Q0 from
-        Q1, rounded up.
+        """The mean over X of the hockey-stick divergence HS_r, r = `ratio`, given that X = x ones are shown: of Q1 from
+        Q0 if `up`, else of Q0 from Q1; rounded up.
 
-        The proof publishes H hidden noisy labels, X of which are 1. If the target's noisy label is 1, one of the zeros
-        is first shown as 1 with probability M(X). Q0 and Q1 are the laws of these and the submissions if the target's
-        noisy label is 0 and 1.
+        The proof shows the learner H hidden noisy labels, X of which are 1. If the target's noisy label is 1, one of
+        the zeros is first shown as 1 with probability M(X). Q0 and Q1 are the laws of these labels and the submissions
+        if the target's noisy label is 0 and 1.
 
         Args:
             move_chances: (K,), M(x) for each x of `bands.ones`.
@@ -296,42 +307,50 @@ class MovedLaw:
         return float(self.bands.law @ np.minimum(np.concatenate(parts), most * (1.0 + 1e-12)))
 
     def proportional_chances(self) -> Floats:
-        """M(x) = z (H-x)/(H (1-α)), at most 1, for each x of `bands.ones`, (K,), z = `moved_share`.
+        """A first choice of the probabilities M(x): z (H-x)/(H (1-α)), at most 1, for each x of `bands.ones`, (K,).
 
         Of H hidden noisy labels x are 1. M(x) is the probability with which the proof shows one of the zeros as 1 if
-        the target's noisy label is 1. With this choice each single 0 is shown as 1 equally often whatever x is.
+        the target's noisy label is 1. With this choice each single 0 is shown as 1 equally often whatever x is. z is
+        `moved_share`, roughly the share of the target's effect on the submissions that is best turned into a changed
+        label.
         """
         x, hidden = self.bands.ones, self.known_ones.hidden
         return np.asarray(np.minimum(self.moved_share * (hidden - x) / (hidden * (1.0 - self.flip_prob)), 1.0))
 
     def best_chances(self, ratio: float, up: bool) -> Floats:
-        """M(x) for each x of `bands.ones`, (K,), with nearly the least `divergence`; found once for similar ratios.
+        """Probabilities M(x) with nearly the least `divergence`, for each x of `bands.ones`, (K,); they are found once
+        for similar ratios.
 
-        The proof publishes the hidden noisy labels, x of which are 1. M(x) is the probability with which it first shows
-        a 0 as 1 if the target's noisy label is 1. Ratios are similar if their ln ln, times `_SIMILAR_RATIOS`, rounds to
-        the same whole number. up: which of the two laws of what is seen comes first in the divergence, as in
-        `divergence`.
+        The proof shows the learner the hidden noisy labels, x of which are 1. M(x) is the probability with which it
+        first shows a 0 as 1 if the target's noisy label is 1. Ratios are similar if 30 times their ln ln rounds to the
+        same whole number; the bound is valid for any M.
+
+        Args:
+            ratio: r of the divergence HS_r. up: whether the law for the target's noisy label 1 comes first in it.
         """
         power = round(_SIMILAR_RATIOS * math.log(max(math.log(ratio), 1e-9)))
         return self._optimise(math.exp(math.exp(power / _SIMILAR_RATIOS)), up)
 
     @remembered
     def _optimise(self, ratio: float, up: bool) -> Floats:
-        """M(x) for each x of `bands.ones`, (K,), each 0 or one of `_CHANCES` (24) values, with about the least
-        divergence HS_ratio.
+        """Probabilities M(x) with about the least divergence HS_r, r = `ratio`, for each x of `bands.ones`, (K,); each
+        is 0 or one of `_CHANCES` (24) values.
 
-        The proof publishes the hidden noisy labels, X of which are 1. M(x) is the probability with which it first shows
-        a 0 as 1 if the target's noisy label is 1 and X = x. HS_x(m, M) is the divergence given x published ones for
-        M(x-1) = m and M(x) = M, computed roughly. Dynamic programming over x: let rest_x(m) be the least sum of the
-        terms from x on if M(x-1) = m. The density S(x) of moved labels depends on M(x-1) alone, so
+        The proof shows the learner the hidden noisy labels, X of which are 1. M(x) is the probability with which it
+        first shows a 0 as 1 if the target's noisy label is 1 and X = x. So what is seen given x shown ones depends on
+        M(x) and M(x-1) only. Let HS_x(m, M) be the divergence given x shown ones for M(x-1) = m and M(x) = M, computed
+        roughly. Dynamic programming over x: let rest_x(m) be the least sum of the terms from x on if M(x-1) = m. Then
 
-        rest_x(m) = min over M(x) of Pr[X = x] HS_x(m, M(x)) + rest_(x+1)(M(x)).
+            rest_x(m) = min over M(x) of Pr[X = x] HS_x(m, M(x)) + rest_(x+1)(M(x)).
+
+        Args:
+            up: whether the law for the target's noisy label 1 comes first in the divergence.
         """
         if self.moved_share == 0.0:
             return np.zeros(self.bands.ones.size)
         chances = np.append(0.0, np.geomspace(min(0.01, self.moved_share / 4.0), 1.0, _CHANCES))
         rest, choice = np.zeros(chances.size), np.zeros((self.bands.ones.size, chances.size), dtype=np.int64)
-        # From the last x to the first: for each M(x-1), in rows, the best M(x), in columns.
+        # From the last x to the first: find the best M(x), in columns, for each M(x-1), in rows.
         for block in reversed(self.blocks):
             for k in reversed(range(block.inside.start, block.inside.stop)):
                 density = (self._moved_weights[k] * chances if k else np.zeros(chances.size))[:, None]
@@ -341,7 +360,7 @@ class MovedLaw:
                     total[:, 1:] = np.inf
                 choice[k] = total.argmin(axis=1)
                 rest = total[np.arange(chances.size), choice[k]]
-        # From the first x to the last: the best M(x) given the M(x-1) already chosen, with M = 0 before the first x.
+        # From the first x to the last: take the best M(x) given the M(x-1) already chosen; M is 0 before the first x.
         best, column = np.zeros(self.bands.ones.size), 0
         for k, line in enumerate(choice):
             column = int(line[column])
@@ -362,18 +381,19 @@ class MovedBit:
     slots: Slots
 
     def divergence(self, ratio: float, known_ones: int, exponent: float, *, up: bool, enough: float = 0.0) -> float:
-        """Upper bound of the divergence HS_ratio of Q1 from Q0 (`up`), else of Q0 from Q1, if nobody strays: (N+1)/H ·
-        Σ_x Pr[X = x] · HS_ratio given X = x.
+        """Upper bound of the hockey-stick divergence HS_r, r = `ratio`, of Q1 from Q0 if `up`, else of Q0 from Q1, if
+        nobody strays: (N+1)/H times the mean over X of HS_r given X.
 
-        The proof publishes H hidden noisy labels of N others, X of which are 1. If the target's noisy label is 1, it
-        first shows a 0 as 1 with probability M(X). Q0 and Q1 are the laws of these and of the submissions if the
-        target's noisy label is 0 and 1. A user strays if her probability of submitting a 1 leaves its band, an interval
-        that depends on x. M is first `proportional_chances`; if this bound exceeds `enough`, `best_chances` is tried
-        too. The factor (N+1)/H is 1 if no choice may fall in a side slot (see `SlotPlan`).
+        The proof shows the learner H hidden noisy labels of N others, X of which are 1. If the target's noisy label is
+        1, it first shows a 0 as 1 with probability M(X). Q0 and Q1 are the laws of these labels and of the submissions
+        if the target's noisy label is 0 and 1. A user strays if her probability of submitting a 1 leaves an interval
+        that depends on X. M is first `proportional_chances`; if this bound exceeds `enough`, `best_chances` is tried
+        too. The factor (N+1)/H, for averages over all columns instead of H, is 1 if the proof splits no user's choice
+        of a peer into parts.
 
         Args:
-            known_ones: the index in `table.known_ones` of a range of numbers of labels revealed to be 1. exponent:
-            L; a user strays with probability at most 2e^-L. enough: a bound at which no better one is sought.
+            known_ones: the index in `table.known_ones` of a range of numbers of labels revealed to be 1. exponent: L; a
+            user strays with probability at most 2e^-L. enough: a bound at which no better one is sought.
         """
         law = self._law(known_ones, exponent)
         factor = (self.table.others + 1.0) / law.known_ones.hidden if self.slots.plan.has_side_slots else 1.0
@@ -384,12 +404,12 @@ class MovedBit:
         """What `divergence` at r = `ratio` leaves out, in either direction: numbers x of ones outside a window, and
         tiny offsets.
 
-        X is how many hidden noisy labels are 1. Let a tail be e^`LOG_TAIL`. X lies outside its window with probability
-        at most 2 tails, and the window's last value has at most 1. In the proof a 0 may be shown as 1 if the target's
-        noisy label is 1; outside the window none is. So the published number is outside with at most 2 tails if that
-        label is 0, 3 if it is 1; 8 are charged. Offsets (differences of fetch probabilities from their median) that
-        count as 0 change the law for noisy label 1 by `neglected` in total variation, which counts r times where this
-        law comes second in HS_r.
+        X is how many hidden noisy labels are 1. Let a tail be e^`LOG_TAIL`, a tiny probability. X lies outside its
+        window with probability at most 2 tails, and the window's last value has at most 1. In the proof a 0 may be
+        shown as 1 if the target's noisy label is 1; outside the window none is. So the number of ones shown is outside
+        with at most 2 tails if that label is 0, and 3 if it is 1; 8 are added to the bound. Offsets (differences of
+        fetch probabilities from their row's median) that are so small that they count as 0 change the law for noisy
+        label 1 by `neglected` in total variation. This is multiplied by r where that law comes second in HS_r.
         """
         return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected
 
@@ -401,12 +421,12 @@ class MovedBit:
         return MovedLaw(numbers, bands, list(blocks), self.table.flip_prob, self.slots.plan.moved_share)
 
     def _blocks(self, bands: Bands, width_share: float) -> Iterator[Block]:
-        """Yield blocks of successive numbers x that share one band, which contains the bands of all of them: faster,
-        but less sharp.
+        """Yield blocks: each has successive numbers x, their indices in `bands.ones`, and the laws of what the
+        submissions show for one interval that serves all of them.
 
-        x is how many hidden noisy labels are 1. A band is an interval for every user's probability of submitting a 1. A
-        block has the indices of its x in `bands.ones`, and the laws of what submissions show for its band. Blocks are
-        longer where x is unlikely.
+        x is how many hidden noisy labels are 1. `bands` has for each x an interval of every user's probability of
+        submitting a 1; a block's interval contains those of its x, which is faster but less sharp. Where ln Pr[X = x]
+        is far below its maximum, blocks are longer, up to half a standard deviation of X.
 
         Args:
             width_share: the usual length of a block, as a share of the mean number of ones.

@@ -1,9 +1,11 @@
-"""What all targets share in step 4 of `moved_bit`: the offsets u_ij = W_ij - m_i, and the probability κ of side slots.
+"""What all targets share in step 4 of `moved_bit`: the offsets u_ij = W_ij - m_i, and κ, the probability of side slots.
 
-`moved_bit_slots` defines slots: a user's choice falls in a side slot with probability κ, and then shows 1 with a
-probability that is shifted by ±u_ij/κ under Q1. A larger κ makes this shift smaller, and that of the main slot larger.
-Any κ is valid, and `Offsets.plan` picks one by the variances in the Gaussian limit. For speed, at some cost in
-sharpness, offsets are rounded up to few values (`OffsetBins`), and columns are put in few classes with one law each.
+W_ij is the probability that user i fetches from user j, and m_i is the median of row i. `moved_bit_slots` defines
+slots: a user's choice of a peer falls in each of two side slots with probability κ, and then shows 1 with a probability
+that is shifted by ±u_ij/κ under Q1, the law for the target's noisy label 1. A larger κ makes this shift smaller, and
+the shift of the main slot larger. Any κ is valid, and `Offsets.plan` picks one according to the variances in the
+Gaussian limit. For speed, at some cost in sharpness, offsets are rounded up to few values (`OffsetBins`), and columns
+are put in few classes with one law each.
 """
 
 import itertools
@@ -19,24 +21,26 @@ from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, Shift, ShiftLaw, product
 
 WIDE = (0.3, 0.45)
-"""κ that are tried for users with a large offset; below 1/2, since each user has two side slots."""
+"""Values of κ that are tried for users with a large offset; below 1/2, since each user has two side slots."""
 _KAPPAS = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.13, 0.16, 0.2, 0.25)
-"""κ that are tried for the other users."""
+"""Values of κ that are tried for the other users."""
 _BINS = (5, 2)
-"""Largest number of values to which offsets up to the limit are rounded up; the same for larger offsets."""
+"""Largest numbers of values to which offsets are rounded up: offsets up to the limit, and larger offsets."""
 _CLASSES = 8
 """Largest number of classes of columns."""
 _FINE = 4.0
-"""Points of the grid in one standard deviation of the loss of a side slot."""
+"""Number of points of the grid in one standard deviation of the loss of a side slot."""
 
 
 @dataclass(frozen=True)
 class SlotPlan:
-    """How users' choices are split into slots.
+    """How the proof splits users' choices of a peer into a main slot and two side slots.
 
     Args:
-        limit: users with larger offsets have wide side slots. kappa, wide: κ of narrow and of wide side slots.
-        wide_users: the largest number of users with wide side slots, for any target and J.
+        limit: users with larger offsets have wide side slots.
+        kappa, wide: the probability κ of a narrow and of a wide side slot.
+        wide_users: the largest number of users with wide side slots, for any target and any user J whose 0 may be shown
+            as 1.
         variance: approximate variance of the log likelihood ratio. moved_share: see `moved_bit.MovedLaw`.
         grid: step of the grid of side slots' losses; not used without side slots.
     """
@@ -53,8 +57,10 @@ class SlotPlan:
     def has_side_slots(self) -> bool:
         """Whether any user's choice of a peer may fall in a side slot.
 
-        The proof splits each choice at random into a main slot and two side slots, and reveals which. A side slot has
-        probability κ (`kappa`, or `wide` for some users); without it everything is in the main slot.
+        The proof splits each choice at random into a main slot and two side slots, and reveals which slot it is. Side
+        slots take up the differences between a user's fetch probabilities. A side slot has probability `kappa`, or
+        `wide` for up to `wide_users` users with large differences; if both are absent, every choice is in the main
+        slot.
         """
         return self.kappa > 0.0 or self.wide_users > 0
 
@@ -63,8 +69,8 @@ class SlotPlan:
 class OffsetBins:
     """Offsets whose sizes are rounded up to the ends of B bins.
 
-    ends: (B,), ascending; a bin starts at the previous bin's end, or at 0. counts: (2, B, N+1): for each column, how
-    many users have an offset above 0 (first) or below 0 (second) whose size exceeds the bin's start.
+    ends: (B,), ascending; a bin starts at the previous bin's end, or at 0. counts: (2, B, N+1): for each bin and
+    column, how many users have a positive (first) or negative (second) offset of a size above the bin's start.
     """
 
     ends: Floats
@@ -109,11 +115,12 @@ class Offsets:
 
     @cached_property
     def neglected(self) -> float:
-        """Σ_i θ_i · 2 max_j |u_ij| over the tiny offsets that count as 0, rounded up: the error that this causes, in
-        total variation.
+        """Σ_i θ_i · 2 max_j |u_ij| over the tiny offsets that count as 0, rounded up: the largest error, in total
+        variation, that this rounding to 0 causes.
 
         u_ij is the probability that user i fetches from user j minus the median of row i, and θ_i the probability that
-        i's submission is seen. The law that is off is that of what is seen if the target's noisy label is 1.
+        i's submission is seen. Offsets describe only what is seen if the target's noisy label is 1, so that only this
+        law has the error.
         """
         sizes = np.abs(self._exact_entries)
         largest = np.where(sizes <= self._least_size, sizes, 0.0).max(axis=1, initial=0.0)
@@ -121,30 +128,35 @@ class Offsets:
 
     @cached_property
     def sizes(self) -> Floats:
-        """|u_ij| of all offsets that are not 0, ascending."""
+        """|u_ij| of all offsets that are not 0, in one array, ascending.
+
+        The offset u_ij is the probability that user i fetches from user j, minus the median of i's fetch probabilities.
+        """
         sizes = np.abs(self.entries).ravel()
         return np.sort(sizes[sizes > 0.0])
 
     @property
     def largest(self) -> float:
-        """The largest |u_ij|."""
+        """The largest |u_ij|, where the offset u_ij is a fetch probability minus the median of its row; 0 if all
+        offsets are 0.
+        """
         return float(self.sizes[-1]) if self.sizes.size else 0.0
 
     def plan(self, weights: Floats, rates: Floats, *, spread: float, hiding: float) -> SlotPlan:
-        """How to split users' choices into slots for a target v: of the plans tried, that with the least variance of
-        the privacy loss.
+        """How to split users' choices into slots for a target v: the plan with the least variance of the privacy loss
+        among those that are tried.
 
-        The proof splits each choice of a peer at random into a main slot and two side slots, and reveals which. It also
-        publishes the N hidden noisy labels; if v's noisy label is 1, a 0 may first be shown as 1 (a moved bit), so that
-        the number of ones hides v's label too. Any plan is valid. If no other fits, no bit is moved (`moved_share` is
-        0). Let `own` be the variance of the loss of the main slots, and `hiding` that of the number of ones if a bit is
-        moved for sure. Without side slots the best share to move is own/(own + hiding), which leaves the variance own ·
-        hiding/(own + hiding); side slots add to `hiding`.
+        The proof splits each choice of a peer at random into a main slot and two side slots, and reveals which slot it
+        is. It also shows the learner the N hidden noisy labels. If v's noisy label is 1, a 0 may first be shown as 1 (a
+        moved bit), so that the number of ones hides v's label too. Any plan is valid. If no other fits, no bit is moved
+        (`moved_share` is 0). Let own be the variance of the loss of the main slots, and `hiding` the variance of the
+        loss of the number of ones if a bit is moved for sure. Without side slots the best share to move is
+        own/(own + hiding), and leaves the variance own · hiding/(own + hiding). Side slots add to `hiding`.
 
         Args:
-            weights, rates: (F,), for each user i who may fetch from v, the probability W_iv that she does and θ_i
-            that her submission is seen. spread: a typical 1/p + 1/(1-p), p the probability that a submission is 1.
-            hiding: 1/(N α (1-α)).
+            weights, rates: (F,), for each user i who may fetch from v, the probability W_iv that she does, and the
+            probability θ_i that her submission is seen. spread: 1/p + 1/(1-p) for a typical probability p that a
+            submission is 1. hiding: 1/(N α (1-α)).
         """
         own = spread * float(rates @ weights**2)
         if not self.sizes.size:
@@ -156,26 +168,27 @@ class Offsets:
         return min(plans, key=lambda plan: plan.variance, default=still)
 
     def _plans(self, limit: float, weights: Floats, rates: Floats, spread: float, hiding: float) -> Iterator[SlotPlan]:
-        """Yield a plan of slots for each pair of κ (for small and for large offsets) that leaves room for the shifts of
-        a typical submission.
+        """Yield plans of slots, one for each pair of values of κ (for small and for large offsets) that suits the
+        shifts of a typical submission.
 
         The proof splits each choice of a peer at random into a main slot and two side slots of probability κ each. In
-        side slots the probability of a 1 shifts by ±u/κ, the offset u being a fetch probability minus the median of its
-        row.
+        side slots the probability of a 1 shifts by ±u/κ, where the offset u is a fetch probability minus the median of
+        its row. κ is tried only if this shift is well below the probability of a typical submission.
 
         Args:
-            limit: users with a larger offset have wide side slots, with a larger κ. weights, rates: (F,), for each
-            user i who may fetch from the target v, the probability W_iv that she does and θ_i that her submission
-            is seen. spread: a typical 1/p + 1/(1-p), p the probability that a submission is 1. hiding: 1/(N α
+            limit: users with a larger offset have wide side slots, with a larger κ. weights, rates: (F,), for each user
+            i who may fetch from the target v, the probability W_iv that she does, and the probability θ_i that her
+            submission is seen. spread: 1/p + 1/(1-p) for a typical probability p that a submission is 1. hiding: 1/(N α
             (1-α)), for N other users with hidden noisy labels.
         """
-        # Sums of squares of the offsets above and up to the limit, for the average column.
+        # Sums of squares of the offsets above the limit, and of those up to the limit, for the average column.
         squares, large = self.entries**2 * self.rates[:, None], np.abs(self.entries) > limit
         columns = max(1, self.rows.shape[1])
         beyond = float((squares * large).sum()) / columns
         within = float(squares.sum()) / columns - beyond
-        # Twice, for v and for J, the sum of two numbers: the most offsets above `limit` that any column has, and the
-        # most below -`limit`. They may be of different columns, since a class of columns is charged for both.
+        # Twice, for v and for J, the sum of two numbers: the largest number of offsets above `limit` in a column, and
+        # the largest number below -`limit`. The two columns may differ, since a class of columns is charged for both
+        # numbers.
         signs = [np.count_nonzero(side > limit, axis=0).max(initial=0) for side in (self.entries, -self.entries)]
         wide_users = min(2 * int(sum(signs)), self.rows.shape[0])
         few, most = 1.0 / spread, float(weights.max())
@@ -198,11 +211,11 @@ class Offsets:
 
     @remembered
     def bins(self, limit: float) -> OffsetBins:
-        """The sizes |u_ij| of all offsets in a few bins, with the numbers of users in each for each column j; sizes are
-        rounded up to a bin's end.
+        """The sizes |u_ij| of all offsets, sorted into a few bins: the bins' ends, to which sizes are rounded up, and
+        for each bin and column j how many users have an offset larger than the bin's start.
 
-        u_ij is the probability that user i fetches from user j minus the median of row i. Users with an offset above
-        `limit` are treated apart, so that no bin holds sizes on both sides of it.
+        u_ij is the probability that user i fetches from user j minus the median of row i. Sizes up to `limit` and sizes
+        above it have bins of their own, since users with an offset above `limit` get larger side slots.
         """
         parts = []
         for inside, bins in ((self.sizes <= limit, _BINS[0]), (self.sizes > limit, _BINS[1])):
@@ -216,18 +229,20 @@ class Offsets:
 
     def slot(self, plan: SlotPlan, counts: Ints, *, sign: float, low: float, high: float) -> ShiftLaw:
         """The law of the likelihood ratio of what all users show in their first side slots, or in their second ones,
-        for one column j.
+        for one column j of the table.
 
         The proof splits each choice of a peer at random into a main slot and two side slots of probability κ, and
-        reveals which. The column is that of the target for first slots, and of the user whose published label was
-        changed for second ones. User i's slot shows 1 with probability p, in [low, high], under the law Q0 (target's
-        noisy label 0), and p + sign · u_ij/κ under Q1 (label 1), where u_ij is her fetch probability for j minus the
-        median of her row. It is taken as seen with probability θκ/(1-θκ'), no less than that of either slot; θ is the
-        largest rate of any user, κ' the larger of `plan.kappa` and `plan.wide`.
+        reveals which slot it is. Column j is that of the target for first slots, and for second slots that of the user
+        whose label 0 the proof shows as 1. In her slot user i shows 1 with probability p, in [low, high], under the law
+        Q0 (target's noisy label 0), and with p + sign · u_ij/κ under Q1 (label 1). u_ij is her fetch probability for j
+        minus the median of her row. The slot is taken as seen with probability θκ/(1-θκ'), no less than that of either
+        slot; θ is the largest rate of any user, a rate being the probability that a submission is seen, and κ' is the
+        larger of `plan.kappa` and `plan.wide`.
 
         Args:
-            counts: (2, B), for each of B bins of sizes |u_ij| the number of users with a positive (first) or
-            negative (second) offset above the start of the bin. sign: 1 for first slots, -1 for second.
+            counts: (2, B), for each of B bins of sizes |u_ij| the number of users with a positive (first) or negative
+            (second) offset above the start of the bin. sign: 1 for first slots, -1 for second. low, high: the interval
+            for p.
         """
         ends, rate, shifts = self.bins(plan.limit).ends.tolist(), float(self.rates.max()), []
         rate *= (1.0 + 1e-12) / (1.0 - rate * max(plan.kappa, plan.wide))
@@ -240,26 +255,26 @@ class Offsets:
         return product(shifts, plan.grid)
 
     def average(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The law of the likelihood ratio of what all users show in their second side slots, averaged over all users J
-        with a hidden noisy label.
+        """The law of the likelihood ratio of what all users show in their second side slots, averaged over all columns
+        of the table: over every user J with a hidden noisy label.
 
         The proof splits each choice of a peer into a main slot and two side slots. If the target's noisy label is 1, it
-        may also show the label 0 of a random user J as 1; second side slots then shift with J's fetch probabilities.
-        Every probability p of submitting a 1 lies in [low, high]. The law is computed once for plans of equal limits, κ
-        and grids, as it does not depend on their other fields.
+        may also show the label 0 of a random user J as 1; in second side slots the probability of a 1 then shifts
+        according to the fetch probabilities for J. Every probability p of submitting a 1 lies in [low, high]. The law
+        depends only on the limit, κ and grid of the plan, so that it is computed once for plans that share them.
         """
         return self._mixture(replace(plan, wide_users=0, variance=0.0, moved_share=0.0), low, high)
 
     @remembered
     def _mixture(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw:
-        """The mean over all columns j of the law of what all users show in their second side slots; `LAW_SHOWN` (all is
-        revealed) if some shifted probability exceeds 1.
+        """The mean over all columns j of the law of what all users show in their second side slots. If some shifted
+        probability exceeds 1, it is `LAW_SHOWN`: the target's noisy label counts as seen.
 
-        A column has the probabilities with which each user fetches from user j, as offsets from the median of the
-        user's row. In side slots, parts into which the proof splits a choice, they shift the probability p of a 1, p in
-        [low, high]. Columns are put in at most `_CLASSES` (8) classes of about equal size, by their numbers of offsets
-        in bins. The law of a class is that of the largest numbers of any of its columns: more and larger offsets show
-        no less.
+        Column j has the probabilities with which the users fetch from user j, each minus the median of the user's row:
+        the offset. Side slots are parts into which the proof splits a choice; there offsets shift the probability p of
+        a 1, p in [low, high]. Columns are put in at most `_CLASSES` (8) classes of about equal size, according to how
+        many offsets of each size they have. All columns of a class get the law for the largest of these numbers of any
+        column of the class: more and larger offsets show no less.
         """
         counts = np.moveaxis(self.bins(plan.limit).counts, 2, 0)
         lines, columns = np.unique(counts.reshape(len(counts), -1), axis=0, return_counts=True)

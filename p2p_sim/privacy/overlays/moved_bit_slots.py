@@ -4,34 +4,36 @@ Given X = x, user i's submission is Bernoulli(p_i) under Q0. Under Q1 it is Bern
 and Bernoulli(p_i + W_iv - W_iJ) if J's bit was moved. Let m_i be the median of row i and u_ij = W_ij - m_i the
 *offsets*; then W_iv - W_iJ = u_iv - u_iJ. Split each choice of user i at random between three *slots*, and reveal the
 slot: the first and the second *side slot*, with probability κ each, and the *main slot*. Under Q0 her submission is 1
-with probability p_i in every slot (or with probabilities whose mean is p_i, see `_slot_bands`). Q1 shifts it:
+with probability p_i in every slot (or with probabilities that depend on the slot and have mean p_i, see `_slot_bands`).
+Q1 shifts it:
 
     slot     seen with      shift if nothing was moved      shift if J's bit was moved
     main     θ_i (1-2κ)     W_iv/(1-2κ)                     0
     first    θ_i κ          0                               u_iv/κ
     second   θ_i κ          0                               -u_iJ/κ
 
-If the slots are forgotten, these are the laws of the submissions. A choice falls in one slot alone. Let the three slots
-be seen independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ). From them keep the
-first side slot if it is seen, else the second, else the main slot: then each slot is kept as often as in the table. So
-independent slots show no less.
+If the slots are forgotten, these are the laws of the submissions. A choice falls in exactly one slot. Let the three
+slots be seen independently instead, with probabilities θ_i (1-2κ)/(1-2θ_i κ), θ_i κ and θ_i κ/(1-θ_i κ). Keep the first
+side slot if it is seen, else the second, else the main slot: then each slot is kept as often as the table above says.
+So independent slots show no less.
 
 Each slot of all users together is a product of pairs (Bernoulli(p), Bernoulli(p + shift)) with p in a band: see
 `shifted_pairs.product`. With M and S of `moved_bit`, the likelihood ratio of Q1 to Q0 is
 
     (1-M) Λ_main + S Λ_side,   Λ_side = Λ_first Λ_second,
 
-of independent variables. A pair that is a post-processing of another pair may be replaced by this other one, in any
-slot and for any M and S: the post-processing of this slot alone, independent of the others, gives Q0 and Q1 back.
+where Λ_main, Λ_first and Λ_second are independent. If a pair is a post-processing of another pair, the other pair may
+replace it, in any slot and for any M and S: post-processing this slot alone, independently of the others, gives Q0 and
+Q1 back.
 
-Users with offsets to v or J larger than `SlotPlan.limit` have *wide* side slots, with a κ of `WIDE`; all others have
-narrow side slots, with the smaller `SlotPlan.kappa`. Let any column have at most a offsets above the limit, and b below
-its negative. Then at most a + b users have a large offset to v, and a + b to J: at most 2(a+b) have wide slots. Which
-users these are depends on J. Their main slots show more: 2(a+b) such main slots are charged. For a given u, a narrow
-side slot shows no less than a wide one, which is seen more often with a smaller shift. So a side slot with a small
-offset is charged as narrow, whether or not its user's other offset is large.
+Users with an offset to v or J of a size above `SlotPlan.limit` have *wide* side slots, with a κ of `WIDE`. All others
+have narrow side slots, with the smaller `SlotPlan.kappa`. Let each column have at most a offsets above the limit, and
+at most b below its negative. Then at most a + b users have a large offset to v, and at most a + b to J: at most 2(a+b)
+users have wide slots. Which users these are depends on J. Their main slots show more: 2(a+b) such main slots are
+charged. For a given u, a wide side slot is seen more often but with a smaller shift, and shows no more than a narrow
+one. So a side slot with a small offset is charged as narrow, whether or not its user's other offset is large.
 
-`Offsets` is what all targets share, and `Slots` the slots of a target.
+`Offsets` has what all targets share, and `Slots` the slots of one target.
 """
 
 import math
@@ -46,11 +48,11 @@ from p2p_sim.privacy.overlays.overlay_table import Ints, remembered
 from p2p_sim.privacy.overlays.shifted_pairs import LAW_SHOWN, NOTHING_SEEN, Shift, ShiftLaw, product
 
 LARGER_KAPPAS = (0.25, 0.45)
-"""κ that are tried where, with κ of the plan, some shifted p of a band would leave [0, 1]."""
+"""Values of κ that are tried where some shifted p of a band would leave [0, 1] with the plan's κ."""
 _LADDER = (1.2, 1.5)
-"""For speed: low and 1 - high of side slots' bands are lowered to powers of these, so that bands recur."""
+"""For speed: low and 1 - high of side slots' bands are lowered to powers of these, so that equal bands recur."""
 _WEIGHTS = 8
-"""Largest number of distinct values of the weights W_iv; where there are more, they are rounded up to so many."""
+"""Largest number of distinct values of the weights W_iv; if there are more, they are rounded up to this many values."""
 _LEAST, _MOST = 1e-200, 1e100
 """A ratio's divisor is at least `_LEAST`, and a ratio at most `_MOST`: a smaller ratio only raises a divergence."""
 
@@ -59,7 +61,7 @@ _LEAST, _MOST = 1e-200, 1e100
 class SlotLaws:
     """The laws under Q0 of the likelihood ratios Λ_main of all main slots and Λ_side of all side slots.
 
-    They bound what is seen whatever p_i, in one band, each user's submission has.
+    They bound what is seen if every user's probability p_i of submitting a 1 lies in one band.
     """
 
     main: ShiftLaw
@@ -67,12 +69,13 @@ class SlotLaws:
 
     @cached_property
     def rough(self) -> tuple[Floats, Floats]:
-        """A side law of three likelihood ratios, (probabilities, ratios), by which M, the probability of changing a
-        published label, is chosen; for speed only, no bound.
+        """A law of three likelihood ratios, (probabilities, ratios), that stands for the side law where speed counts
+        and no bound is needed: in the choice of M, the probability with which the proof shows one user's label 0 as 1.
 
         The side law is that of the likelihood ratio of what all users show in side slots, parts of their choices that
-        shift little. Losses mean - √3 σ, mean, mean + √3 σ with probabilities 1/6, 4/6, 1/6 have the first five moments
-        of a Gaussian with the side law's mean and variance σ². The ratios are scaled to the mean 1.
+        shift little. Let its logarithm, the loss, have mean m and variance σ². Losses m - √3 σ, m, m + √3 σ with
+        probabilities 1/6, 4/6, 1/6 have the first five moments of a Gaussian with this mean and variance. The three
+        ratios are then scaled to the mean 1, so that m drops out.
         """
         law, losses = self.side.law, np.log(self.side.ratios)
         mean = float(law @ losses)
@@ -84,19 +87,20 @@ class SlotLaws:
         return probabilities, ratios / float(probabilities @ ratios)
 
     def divergence(self, stay: Floats, moved_density: Floats, ratio: float, *, up: bool, rough: bool = False) -> Floats:
-        """The hockey-stick divergence HS_r of Q1 from Q0 if `up`, else of Q0 from Q1; Q1 is Q0 · ((1-M) Λ_main + S
-        Λ_side).
+        """The hockey-stick divergence HS_r of Q1 from Q0 if `up`, else of Q0 from Q1, where Q1 is
+        Q0 · ((1-M) Λ_main + S Λ_side).
 
-        Q0 and Q1 are the laws of published noisy labels and submissions if the target's noisy label is 0 and 1, given
-        the number of published ones. With label 1 the proof may change a published 0 to 1: M is the probability of
-        this, S the density that this adds. Λ_main and Λ_side are the independent likelihood ratios of what users show
-        in main and side slots, into which the proof splits their choices. The result is an upper bound unless `rough`.
-        The side law's probabilities have errors of some 1e-11, by rounding alone: its bands are wide, or their p are
-        exact. Moving the side ratios by 1e-8 charges this, and the main law's `SLACK` charges its own errors.
+        Q0 and Q1 are the laws of what the proof shows, the others' noisy labels and the submissions, if the target's
+        noisy label is 0 and 1, given the number of labels shown as 1. If the target's is 1, the proof may show one 0 as
+        1: M is the probability of this, and S the density that it adds. Λ_main and Λ_side are the independent
+        likelihood ratios of what users show in main and side slots, into which the proof splits their choices. The
+        result is an upper bound unless `rough`. The side law's probabilities have errors of some 1e-11, by rounding
+        alone. To allow for them, side ratios are moved by 1e-8 in the direction that raises the result; the main law
+        allows for its own errors.
 
         Args:
-            stay, moved_density: 1-M and S, of one shape, that of the result: one entry for each case. ratio: r.
-            rough: whether three ratios replace the side law, for speed.
+            stay, moved_density: 1-M and S, two arrays of one shape, with one entry for each case; the result has this
+            shape. ratio: r. rough: whether three ratios replace the side law, for speed.
         """
         probabilities, ratios = self.rough if rough else (self.side.law, self.side.ratios)
         if up:
@@ -136,12 +140,13 @@ class Slots:
     columns: Ints
 
     def laws(self, low: float, high: float) -> SlotLaws:
-        """The laws of what all users show in main and side slots, where every user's probability of submitting a 1 is
-        in [low, high] if the target's noisy label is 0.
+        """The laws of the likelihood ratios of what all users show in main and in side slots, where every user's
+        probability of submitting a 1 is in [low, high] if the target's noisy label is 0.
 
-        The proof splits each choice of a peer at random into a main slot and two side slots of probability κ each. κ is
-        that of `plan` if no shifted probability leaves [0, 1], else a larger κ; if none fits, a weaker bound takes side
-        slots as showing the target's noisy label (`_shown`).
+        The proof splits each choice of a peer at random into a main slot and two side slots of probability κ each,
+        which take up the differences of a user's fetch probabilities. κ is that of `plan` if all shifted probabilities
+        then stay in [0, 1], else a larger κ. If no κ fits, the bound is weaker: side slots count as showing the
+        target's noisy label.
         """
         plan = self.plan
         if not plan.has_side_slots:
@@ -158,12 +163,13 @@ class Slots:
         return self._shown(low, high)
 
     def _side(self, plan: SlotPlan, low: float, high: float) -> ShiftLaw | None:
-        """The law of the likelihood ratio of what all users show in both their side slots, for p in [low, high]; None
-        if some shifted p exceeds 1.
+        """The law of the likelihood ratio of what all users show in first and second side slots together, where p is in
+        [low, high]; None if some shifted p exceeds 1.
 
-        Side slots are two parts of each user's choice of a peer, in which her probability p of submitting a 1 shifts if
-        the target's noisy label is 1. The law is averaged over the user J whose label 0 the proof may show as 1. The
-        band is widened somewhat, so that few distinct bands occur.
+        p is a user's probability of submitting a 1 if the target's noisy label is 0. Side slots are two parts of her
+        choice of a peer, in which p shifts if the target's noisy label is 1. The law is averaged over the user J whose
+        label 0 the proof may show as 1. The interval is widened somewhat, so that few distinct ones occur and laws are
+        reused.
         """
         low, high = _lowered(low, _LADDER[0]), 1.0 - _lowered(1.0 - high, _LADDER[1])
         first, second = self._first(plan, low, high), self.offsets.average(plan, low, high)
@@ -175,33 +181,35 @@ class Slots:
 
         A first side slot is a part, of probability κ, of a user's choice of a peer. If the target's noisy label is 1,
         her probability p of submitting a 1 there shifts by u/κ, with u her fetch probability for the target minus the
-        median of her row. For several targets the largest numbers of offsets of each size count.
+        median of her row. For several targets, the largest number of offsets of each size counts.
         """
         counts = self.offsets.bins(plan.limit).counts[:, :, self.columns].max(axis=2)
         return self.offsets.slot(plan, counts, sign=1.0, low=low, high=high)
 
     def _slot_bands(self, plan: SlotPlan, low: float, high: float) -> tuple[float, float]:
         """The lowest p of the main slots and the highest p of the side slots, where each user's p_i is in [low, high].
+        The first is negative if the plan does not fit.
 
         p_i is user i's probability of submitting a 1 if the target v's noisy label is 0. Her choice of a peer is split
-        at random into a main slot and two side slots of probability κ, with p_main, p_first and p_second in place of
-        p_i. If v's noisy label is 1, main slots shift by W_iv/(1-2κ), W_iv her fetch probability for v, and side slots
-        by ±u/κ, u an offset of a fetch probability from the median of her row. Only the mean must be kept: (1-2κ)
-        p_main + κ (p_first + p_second) = p_i. The first result is negative if the plan does not fit. The main slots'
-        highest and the side slots' lowest p are `high` and `low`.
+        at random into a main slot and two side slots of probability κ, with probabilities p_main, p_first and p_second
+        of a 1 in place of p_i. Only their mean must be kept: (1-2κ) p_main + κ (p_first + p_second) = p_i. If v's noisy
+        label is 1, main slots shift by W_iv/(1-2κ), where W_iv is her fetch probability for v, and side slots by ±u/κ,
+        where u is a fetch probability minus the median of her row. They differ so that all shifted probabilities stay
+        in [0, 1].
 
         Below: a side slot with a shift of -u/κ needs at least u/κ. It has p_i, or u/κ if that is more; the main slot
-        has the remainder. Above: the main slot needs at most 1 - W_iv/(1-2κ). It has p_i, or that value if it is less;
-        the side slots have the remainder.
+        has the remainder, at most p_i. Above: the main slot needs at most 1 - W_iv/(1-2κ). It has p_i, or that value if
+        it is less; the side slots have the remainder, at least p_i. So the main slots' highest and the side slots'
+        lowest p are `high` and `low`.
         """
         entries, weight = self.offsets.entries, float(self.weights.max()) * (1.0 + 1e-9)
-        # The largest shift downward of the first slots, by u_iv < 0, and of the second ones, by -u_iJ < 0.
+        # κ times the largest downward shift of the first slots, by u_iv < 0, and of the second slots, by -u_iJ < 0.
         falls = (max(0.0, -float(entries[:, self.columns].min())), max(0.0, float(entries.max())))
         slots = [(plan.kappa, plan.limit)] if plan.kappa else []
         slots += [(plan.wide, self.offsets.largest)] if plan.wide_users else []
         main_low, side_high = low, high
         for number, (kappa, _) in enumerate(slots, start=1):
-            # A wide side slot may be charged as a narrow one, and then needs the p of either.
+            # A wide side slot may be charged as a narrow one. Then its p must suffice for both.
             least = [max(low, *(min(fall, most) / share for share, most in slots[:number])) for fall in falls]
             if max(least) > low:
                 main_low = min(main_low, (low - kappa * sum(least) * (1.0 + 1e-9)) / (1.0 - 2.0 * kappa))
@@ -210,16 +218,16 @@ class Slots:
         return main_low, min(side_high, 1.0)
 
     def _shown(self, low: float, high: float) -> SlotLaws:
-        """The laws of what users show in slots where no probability κ of side slots fits: a side slot then shows the
-        target v's noisy label.
+        """The laws of what users show in main and side slots where no probability κ of side slots fits: a side slot
+        then counts as showing the target v's noisy label.
 
         Slots are parts into which the proof splits a user's choice of a peer. Here user i has one side slot, of
-        probability κ_i = |W_iv - W_iJ|, with W_iv and W_iJ her fetch probabilities for v and for the user J whose
-        published label may be changed. Some user's side slot is seen with probability at most Σ_i θ_i (|u_iv| +
-        |u_iJ|), θ_i the probability that i's submission is seen, u the fetch probability minus the median of her row.
-        An unshifted third slot is added, so that the shares of the main slots have two values: 1 - 2 · (the plan's
-        limit) for users with small offsets, and 1 - 2 · (the largest |u|) for users with large ones. If even the main
-        slots' probabilities may exceed 1, everything counts as shown.
+        probability κ_i = |W_iv - W_iJ|, with W_iv and W_iJ her fetch probabilities for v and for the user J whose label
+        0 the proof may show as 1. The probability that some side slot is seen is at most Σ_i θ_i (|u_iv| + |u_iJ|),
+        where θ_i is the probability that i's submission is seen and u the fetch probability minus the median of her
+        row. A third slot, without a shift, is added. It makes the main slots' probabilities take two values only:
+        1 - 2 · `plan.limit` for users with small offsets u, and 1 - 2 · (the largest |u|) for users with large ones. If
+        even in main slots a probability of a 1 may exceed 1, everything counts as shown.
 
         Args:
             low, high: ends of the interval of each user's probability of submitting a 1 if v's noisy label is 0.
@@ -239,14 +247,14 @@ class Slots:
         0.
 
         A main slot is the part, of probability 1-2κ, of a user's choice of a peer that is in neither side slot. In it
-        user i, who fetches from the target with probability W_iv, shows 1 with probability p in [low, high] or p +
-        W_iv/(1-2κ). It is seen with probability θ_i (1-2κ)/(1-2θ_i κ), θ_i the probability that her submission is seen.
-        A larger shift d may be charged. Then p <= 1-d is enough: the pair of p = 1-d gives that of any larger p as a
-        post-processing.
+        user i, who fetches from the target with probability W_iv, shows 1 with probability p in [low, high] if the
+        target's noisy label is 0, and p + W_iv/(1-2κ) if it is 1. It is seen with probability θ_i (1-2κ)/(1-2θ_i κ),
+        where θ_i is the probability that her submission is seen. The code may take a larger shift d, rounded up. Then
+        it is enough to take p up to 1-d: the laws for p = 1-d give those of any larger p by post-processing.
 
         Args:
-            kappa, wide: κ of users with narrow and with wide side slots; the latter are those with a large offset
-            of a fetch probability from the median of their row.
+            kappa, wide: κ of users with narrow and with wide side slots; the latter have a large difference between
+            some fetch probability and the median of their row.
         """
         shifts = self._shifts(1.0 - 2.0 * kappa, 1.0 - 2.0 * wide)
         return product(
@@ -255,13 +263,14 @@ class Slots:
 
     @remembered
     def _shifts(self, narrow_share: float, wide_share: float) -> list[Shift]:
-        """The pairs of probabilities of a 1 that the target's fetchers show in main slots, in groups, each with the
-        interval [0, 1] for p; a count may be 0.
+        """Groups of users who may fetch from the target, each with the shift of the probability p of a 1 in main slots,
+        the probability that such a slot is seen, and the number of users, which may be 0. p is in [0, 1].
 
-        A main slot is the part, of probability 1-2κ, of a user's choice of a peer. In it she shows 1 with probability p
-        or, if the target's noisy label is 1, p + W/(1-2κ), W her fetch probability for the target. Such W are rounded
-        up to `_WEIGHTS` (8) values. Some users have wide side slots, with a larger κ. Which ones is not known: the
-        largest W is charged for each such user, and the largest W again for the other users.
+        A main slot is the part, of probability 1-2κ, of a user's choice of a peer that is in neither side slot. In it
+        she shows 1 with probability p or, if the target's noisy label is 1, p + W/(1-2κ), where W is her fetch
+        probability for the target. If there are more than `_WEIGHTS` (8) values of W, they are rounded up to 8. Up to
+        `plan.wide_users` users have wide side slots, with a larger κ, but which ones is not known. So a first group has
+        that many users with the largest W, and the other users count with the largest W again.
 
         Args:
             narrow_share: 1-2κ of users with narrow side slots. wide_share: 1-2κ of users with wide ones.
@@ -284,12 +293,13 @@ class Slots:
 
 
 def _seen_alone(rate: float, share: float) -> float:
-    """The probability θs/(1 - θ(1-s)) of seeing a main slot if slots are seen independently of each other, rounded up;
-    θ = `rate`, s = `share`.
+    """The probability θs/(1 - θ(1-s)) of seeing a main slot if a user's three slots are seen independently of each
+    other, rounded up; θ = `rate`, s = `share`.
 
-    A user's submission is seen with probability θ, and her choice falls in the main slot with probability s, else in
-    one of two side slots. The proof sees the three independently, and keeps the main slot only if neither side slot is
-    seen, which has probability 1 - θ(1-s). So it is kept with probability θs, as in the exchange.
+    A user's submission is seen with probability θ, and her choice falls in the main slot with probability s, otherwise
+    in one of two side slots. The proof lets each slot be seen or not, independently of the others, and uses the main
+    slot only if neither side slot is seen, which has probability 1 - θ(1-s). So it is used with probability θs, as in
+    the exchange.
     """
     return min(1.0, rate * share / (1.0 - rate * (1.0 - share)) * (1.0 + 1e-12))
 

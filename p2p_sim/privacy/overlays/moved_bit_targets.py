@@ -1,8 +1,9 @@
 """The bound of `moved_bit` for the targets of a table: which L is best, and which targets are bounded at once.
 
-The bound of `moved_bit` holds for every target and every L; a user's p_i leaves its band with probability at most
-2e^-L. For some L, `MovedBitSearch` takes the largest bound over the ranges of known ones and both directions; then the
-least over these L. For speed, at some cost in sharpness, `MovingTargets` bounds targets with similar weights at once.
+The bound of `moved_bit` holds for every target and every L, where a user's p_i leaves its band with probability at most
+2e^-L. For each of several L, `MovedBitSearch` takes the largest bound over the ranges of known ones and both
+directions. It then takes the least over these L. For speed, at some cost in sharpness, `MovingTargets` bounds targets
+with similar weights at once.
 """
 
 import itertools
@@ -23,11 +24,11 @@ LEAST_MOVED = 1e-9
 LARGEST_TABLE = 2**23
 """Largest number of entries of a table to which this bound is applied."""
 _DENSE = 2
-"""A table is dense if at least one in so many of its entries is not 0; in sparser ones this bound gained nothing."""
+"""A table is dense if at least one in this many of its entries is not 0; in sparser ones this bound gained nothing."""
 _CLASSES = 6
 """Largest number of classes of targets; those of a class are bounded at once."""
 _STEP = 1.3
-"""Of more than `_CLASSES` targets, those are of one kind whose Σ_i W_iv² lie between the same two powers of this."""
+"""Of more than `_CLASSES` targets, those whose Σ_i W_iv² lie between the same two powers of this are of one kind."""
 _EXPONENTS = (8.0, 12.0, 16.0, 20.0, 25.0, 31.0, 38.0, 46.0, 56.0)
 """Values of L that are tried; a user's p_i leaves its band with probability at most 2e^-L."""
 
@@ -35,7 +36,8 @@ _EXPONENTS = (8.0, 12.0, 16.0, 20.0, 25.0, 31.0, 38.0, 46.0, 56.0)
 class LargestDivergence(NamedTuple):
     """The largest divergence among cases, rounded up.
 
-    complete: whether all cases were tried, so that the divergence is an upper bound. If not, it exceeds the limit.
+    complete: whether all cases were tried, so that the divergence is an upper bound. If it is False, the divergence of
+    the cases tried exceeds the limit.
     """
 
     divergence: float
@@ -48,8 +50,8 @@ class MovedBitSearch:
 
     HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
 
-    level: the index in `_EXPONENTS` of the L that is tried first: that of the least bound at the last ratio, or the
-    index before it.
+    level: the index in `_EXPONENTS` of the L that is tried first. It is the index that gave the least bound at the last
+    ratio, or the index before it.
     """
 
     bound: MovedBit
@@ -57,22 +59,23 @@ class MovedBitSearch:
 
     @staticmethod
     def of(table: DenseTable, weights: Floats, rates: Floats, columns: Ints) -> "MovedBitSearch | None":
-        """The bound of what is seen of the noisy label of a target v, or of several targets at once, by moving a bit;
-        None where this cannot help.
+        """The bound of what is seen of the noisy label of a target v, or of several targets at once, that the proof by
+        "moving a bit" gives; None where it cannot help.
 
-        In its proof the hidden noisy labels are published; if v's is 1, a random 0 among them is shown as 1 with some
-        probability. So the number of ones, too, hides v's label. It cannot help if nobody submits labels of v, or if no
-        label or submission of 1 is left to hide hers.
+        That proof shows the learner all hidden noisy labels. If v's is 1, it first shows a random 0 among them as 1
+        with some probability, so that the number of ones, too, hides v's label. It cannot help if nobody submits v's
+        label, or if no label or submission of 1 is left to hide it.
 
         Args:
-            table: the fetch probabilities of all who may submit. weights, rates: (F,), for each user i who may
-            fetch from v, the probability W_iv that she does and θ_i that her submission is seen, or larger values.
-            columns: the targets' indices among the users with hidden noisy labels.
+            table: the fetch probabilities of all users who may submit, for users with hidden noisy labels. weights,
+            rates: (F,), for each user i who may fetch from v, the probability W_iv that she does and the probability
+            θ_i that her submission is seen, or larger values. columns: the targets' indices among the users with hidden
+            noisy labels.
         """
         used = (weights > 0.0) & (rates > 0.0)
         weights, rates = weights[used], rates[used]
         alpha = table.flip_prob
-        typical = alpha * float(np.median(table.rows.sum(axis=1)))  # p_i of a data set without known ones
+        typical = alpha * float(np.median(table.rows.sum(axis=1)))  # mean of p_i if no label is known to be 1
         if not weights.size or not table.known_ones or typical <= 0.0:
             return None
         plan = table.offsets.plan(
@@ -82,11 +85,12 @@ class MovedBitSearch:
 
     @cached_property
     def cases(self) -> list[tuple[int, bool]]:
-        """All cases of which the largest divergence counts, in the order in which they are tried; the last to exceed a
-        limit comes first.
+        """All cases, of which the one with the largest divergence counts, in the order in which they are tried; the
+        case that last exceeded a limit comes first.
 
-        A case is a pair: the index in `known_ones` of a range of numbers of other users' noisy labels that are revealed
-        to be 1, and whether the law for the target's noisy label 1 comes first in the divergence (`up`) or second.
+        A case is a pair. The first entry is an index in `known_ones`, which has ranges of numbers: of how many of the
+        other users' noisy labels the proof reveals to be 1. The second is whether the law for the target's noisy label
+        1 comes first in the divergence (`up`) or second.
         """
         return list(itertools.product(range(len(self.bound.table.known_ones)), (True, False)))
 
@@ -95,9 +99,10 @@ class MovedBitSearch:
         """Upper bound of the hockey-stick divergence HS_ratio, in both directions, of what is seen if the target's
         noisy label is 1 and if it is 0.
 
-        It is the least over up to three L of strays(L), the cost of users whose probability of submitting a 1 leaves
-        its proved interval, which happens with probability at most 2e^-L each, plus the largest divergence of all
-        others. L grows from that of `level` on until strays cost little.
+        With probability at most 2e^-L, for any L, a user's probability of submitting a 1 leaves an interval; she then
+        strays. The bound is the sum of what all strays add and the largest divergence, over all `cases`, if nobody
+        strays. It is the least over up to three values of L, from a list whose index `level` is tried first; L grows
+        until strays cost little.
 
         Args:
             limit: a number with which the bound will be compared; the result may then be larger, but is on the same
@@ -121,17 +126,19 @@ class MovedBitSearch:
         return min(1.0, bound)
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
-        """The largest divergence HS_ratio of all `cases` for one L, plus what it leaves out; ends at the first case
-        that exceeds the limit.
+        """The largest divergence HS_ratio of all `cases` for one L, if nobody strays, plus what its computation leaves
+        out; ends at the first case that exceeds the limit.
 
-        A case is a range of numbers of labels revealed to be 1, with a direction. With probability at most 2e^-L a
-        user's probability of submitting a 1 leaves its proved interval, which is not charged here.
+        A case is a range of numbers of labels revealed to be 1, with a direction. A user strays, with probability at
+        most 2e^-L, if her probability of submitting a 1 leaves an interval; what this adds to the divergence is not in
+        the result.
 
         Args:
-            level: the index of L in `_EXPONENTS`. limit: None: all cases are tried.
+            level: the index of L in `_EXPONENTS`, the nine values from 8 to 56 that are tried. limit: None: all cases
+            are tried.
 
         Returns:
-            `complete` is False if it ended early; the divergence is then no bound.
+            `divergence`, and `complete`, which is False if the search ended early; the divergence is then no bound.
         """
         worst, missed = 0.0, self.bound.missed(ratio)
         enough = 0.0 if limit is None else (limit * (1.0 - 1e-8) - missed)
@@ -148,25 +155,29 @@ class MovedBitSearch:
 
 @dataclass(frozen=True, eq=False)
 class MovingTargets:
-    """The bounds of a table's targets. alike: (n,), for each user the number of one user with the same bound, or -1."""
+    """The bounds of a table's targets. alike: (n,), for each user the number of one with the same bound; -1 if none."""
 
     table: OverlayTable
     alike: Ints
 
     def of(self, target: int) -> MovedBitSearch | None:
-        """The bound, by moving a bit, of what is seen of a user's noisy label; None if there is none.
+        """The bound of what is seen of a user's noisy label that the proof by "moving a bit" gives; None if it gives
+        none.
 
-        It is the same object for all users of her class, who are bounded at once by their largest fetch probabilities.
+        That proof shows the learner the hidden noisy labels, a random 0 among them perhaps as 1, so that the number of
+        ones hides the user's label. Users whose labels are fetched with similar probabilities form a class, and share
+        one bound, for the largest of these probabilities.
         """
         return None if self._dense is None else self._of_class(int(self._classes[target]))
 
     @remembered
     def _of_class(self, number: int) -> MovedBitSearch | None:
-        """The bound, by moving a bit, that holds for all targets of a class, which is given by its number in
-        `_classes`; None if there is none.
+        """The bound of what is seen of a noisy label that holds for all targets of a class; None if there is none.
 
-        Of several targets it takes, for each k, the largest k-th largest probability with which any of their labels is
-        fetched, and the largest rate of all users.
+        Classes are numbered as in `_classes`. The bound is that of moving a bit: the proof shows the learner the hidden
+        noisy labels, a random 0 among them perhaps as 1. For several targets it takes, for each k, the largest k-th
+        largest probability with which any of their labels is fetched, and the largest rate of all users, the
+        probability that a submission is seen.
         """
         targets = np.flatnonzero((self.alike == np.arange(len(self.alike))) & (self._classes == number))
         if targets.size == 1:
@@ -178,12 +189,16 @@ class MovingTargets:
         return self.bounded(weights, np.full(weights.size, self.table.rates[~self.table.members].max()), targets)
 
     def bounded(self, weights: Floats, rates: Floats, targets: Ints) -> MovedBitSearch | None:
-        """The bound, by moving a bit, of what is seen of the targets' noisy labels; None if the table is not suitable
-        or it cannot help.
+        """The bound of what is seen of the targets' noisy labels; None if α is tiny, if the table of fetch
+        probabilities is too large or too sparse, or if the bound cannot help.
+
+        The bound is that of moving a bit: the proof shows the learner the hidden noisy labels, a random 0 among them
+        perhaps as 1, so that the number of ones hides a target's label.
 
         Args:
-            weights, rates: (F,), for each user who may fetch a target's label, the probability that she does and
-            that her submission is seen, or larger values for several targets. targets: their numbers in the table.
+            weights, rates: (F,), for each user who may fetch a target's label, the probability that she does and the
+            probability that her submission is seen, or larger values for several targets. targets: their numbers in the
+            table.
         """
         if self._dense is None:
             return None
@@ -191,12 +206,13 @@ class MovingTargets:
 
     @cached_property
     def _dense(self) -> DenseTable | None:
-        """The table of the fetch probabilities of those who may submit, for the bound by moving a bit; None where this
-        bound is not used.
+        """The fetch probabilities of the users who may submit, in the form that the bound by moving a bit needs; None
+        where this bound is not used.
 
-        It is used if α is at least `LEAST_MOVED` (1e-9), and if the table of submitters and users with hidden noisy
-        labels has at least one and at most `LARGEST_TABLE` entries, no more than twice as many as the submitters' rows
-        have positive entries.
+        That bound lets the other users' hidden noisy labels hide the target's. It is used if α is at least
+        `LEAST_MOVED` (1e-9), and if the table of submitters (rows) and users with hidden noisy labels (columns) has at
+        least one and at most `LARGEST_TABLE` (2^23) entries, no more than twice as many as the submitters' rows have
+        positive entries.
         """
         table, hidden = self.table, ~self.table.revealed
         submitters = np.flatnonzero((table.rates > 0.0) & ~table.members)
@@ -211,12 +227,13 @@ class MovingTargets:
     @cached_property
     def _classes(self) -> Ints:
         """For each user the number of her class, whose users are bounded at once, (n,); -1 if she has no bound by
-        moving a bit.
+        moving a bit, in which other users' hidden noisy labels hide the target's.
 
-        Of more than 6 different targets v, those with similar Σ_i W_iv² are in one class, W_iv the probability that
-        user i fetches from v; there are at most 6 classes. One target stands for all that are `alike`: their fetchers'
-        rows have equal entries but for order, hence equal medians, likewise all other rows. So the differences of
-        entries from the medians, on which the bound depends, are the same in some order.
+        If there are more than 6 different targets v, those with similar Σ_i W_iv² are in one class, and there are at
+        most 6 classes; W_iv is the probability that user i fetches from v. One target stands for all that are `alike`:
+        their fetchers' rows have the same entries in some order, and so have all other rows. Rows with the same entries
+        have the same median, so that the differences of entries from their row's median are also the same in some
+        order. The bound depends on these differences alone.
         """
         lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)

@@ -1,7 +1,8 @@
-"""A table of fetch probabilities with what the learner knows besides, and which of its users have the same bound.
+"""A table of fetch probabilities, with what else the learner knows, and which of its users have the same bound.
 
-Speed only: a bound is computed once for all targets whose fetchers have the same rows and weights. A *row* of the table
-is one user's fetch probabilities. `remembered` stores a method's results in its object.
+That users share bounds serves speed only: a bound is computed once for all targets whose fetchers have the same rows
+and weights. A *fetcher* of a target is a user who may fetch her label, and her *weight* is the probability that she
+does. A *row* of the table is one user's fetch probabilities. `remembered` stores a method's results in its object.
 """
 
 import itertools
@@ -22,7 +23,7 @@ Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 _EXACT, _ROUNDED = 1e-12, 1e-9
-"""How far a row's sum may be from 1: by the rounding of its entries alone, and in a table that is accepted."""
+"""How far a row's sum may be from 1: if its entries are exact up to rounding, and in any table that is accepted."""
 MOST_FETCHERS = 64
 """Largest number of kinds of fetchers with which `OverlayTable.kinds` groups targets."""
 
@@ -44,7 +45,7 @@ def remembered(
 
 
 class TargetFetchers(NamedTuple):
-    """Who may fetch a target's label. users: (F,). weights: (F,), the probability that each user fetches it."""
+    """Who may fetch a target's label. users: (F,). weights: (F,), the probability with which each of them does."""
 
     users: Ints
     weights: Floats
@@ -54,8 +55,8 @@ class TargetFetchers(NamedTuple):
 class Kinds:
     """Targets grouped by how many fetchers of each kind they have.
 
-    fetcher, weight: (F,) a user of each kind of fetcher, and the value of all entries of her row. counts: (K, F) how
-    many fetchers of each kind a target has, one line for each group of targets.
+    fetcher, weight: (F,), one user of each kind of fetcher, and the value that all entries of her row have. counts:
+    (K, F), how many fetchers of each kind a target has, with one line for each group of targets.
     """
 
     fetcher: Ints
@@ -65,14 +66,14 @@ class Kinds:
 
 @dataclass(frozen=True, eq=False)
 class OverlayTable:
-    """An exchange on an overlay as a table of fetch probabilities, with who sees what; it serves all targets.
+    """An exchange on an overlay: a table of fetch probabilities, and who sees what. One such object serves all targets.
 
     Args:
-        rows: (n, n), the fetch probabilities W, without explicit zeros; user i's are row i.
+        rows: (n, n), the fetch probabilities W, without explicit zeros; row i has those of user i.
         flip_prob: α in [0, 1/2].
         rates: (n,), probability that a user's label arrives.
         public: (n,), users whose noisy bit the learner knows.
-        members: (n,), passive users pooled with the learner.
+        members: (n,), passive users who pool what they see with the learner.
         draws: labels that each member got, drawn independently.
     """
 
@@ -99,22 +100,25 @@ class OverlayTable:
 
     @cached_property
     def used(self) -> Bools:
-        """Whether labels that a user fetched are seen, (n,): she may submit them to the learner, or is a member, a
-        passive user pooled with the learner.
+        """Whether somebody sees labels that a user fetched, (n,): either she may submit them to the learner, or she is
+        a member, a passive user who pools what she sees with the learner.
         """
         return (self.rates > 0.0) | self.members
 
     @cached_property
     def members_labels(self) -> int:
-        """The largest number of labels that all members together fetched, members being passive users who pool what
-        they see with the learner.
+        """The largest number of labels that all members together can have fetched; members are passive users who pool
+        what they see with the learner.
 
-        The bounds take as many noisy labels as known.
+        As it is not known whose labels these are, the bounds take this many of the noisy labels as known, whichever are
+        the worst.
         """
         return self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
 
     def fetchers(self, target: int) -> TargetFetchers:
-        """The users who may fetch a target's label, and with which probability."""
+        """The users who may fetch a target's label, (F,), and for each of them the probability that she fetches it,
+        (F,).
+        """
         part = slice(self.columns.indptr[target], self.columns.indptr[target + 1])
         return TargetFetchers(self.columns.indices[part], self.columns.data[part])
 
@@ -132,7 +136,7 @@ class OverlayTable:
     def same(self) -> Ints:
         """For each user, the number of one user with the same row of fetch probabilities, (n,).
 
-        If labels that she fetched may reach the learner or the coalition, both users also have the same rate, the
+        If labels that she fetched may reach the learner or the coalition, the two users also have the same rate, the
         probability that a label arrives, and both or neither are members of the coalition. For the bounds such users
         count as equal.
         """
@@ -147,7 +151,10 @@ class OverlayTable:
     @cached_property
     def shape(self) -> Ints:
         """For each user, the number of the first user whose fetch probabilities for users with hidden noisy labels are
-        the same but for their order, (n,).
+        the same numbers in any order, (n,).
+
+        How well the hidden labels hide a submission depends on these numbers and not on their order, so that bounds of
+        such users can be shared.
         """
         hides = ~self.revealed[self.rows.indices]
         data = self.rows.data[hides]
@@ -160,17 +167,17 @@ class OverlayTable:
         """For each user as a target, the number of one user whose label has the same privacy bound, (n,); -1 for
         members of the coalition.
 
-        A target's fetchers are the users who may fetch her label. Users whose noisy labels are known all share one
-        bound. Of the others two have the same bound if their fetchers have equal rows of fetch probabilities and rates,
-        up to order, and fetch from them with equal probabilities. A target with few fetchers may have a bound,
-        `sparse_neighbourhood`, that depends on more; she counts as alike to nobody, unless all users whose labels are
-        seen have one and the same row.
+        A target's fetchers are the users who may fetch her label. All users whose noisy labels are known share one
+        bound. Two others share a bound if their fetchers have equal rows of fetch probabilities, up to order, and equal
+        rates, and fetch from them with equal probabilities. However, a bound that is used for targets with few fetchers
+        (`sparse_neighbourhood`) also depends on whom else these users fetch from. A target with few fetchers therefore
+        has only herself as equal, unless all users whose labels are seen have one and the same row.
 
         Args:
             near: the largest number of fetchers with which that bound is used.
         """
         leader = np.where(self.members, -1, np.arange(len(self.members)))
-        public = self.public & ~self.members  # they have one bound: only the noise on their own label protects them
+        public = self.public & ~self.members  # one bound for all: only the noise on their own label protects them
         leader[public] = np.flatnonzero(public)[:1]
         one_row = np.unique(self._equal_rows[self.used]).size <= 1
         grouped = ~self.revealed & (one_row | (self.num_fetchers > near))
@@ -198,19 +205,20 @@ class OverlayTable:
         return np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
 
     def kinds(self, users: Ints) -> Kinds | None:
-        """The given users as targets, grouped by how many fetchers of each kind they have, larger total fetch
-        probabilities first.
+        """The given users as targets, grouped by how many fetchers of each kind they have; groups with a larger sum of
+        fetch probabilities come first.
 
-        Fetchers, users who may fetch a target's label and whose labels are seen, are of one kind if they fetch from all
-        their peers with one equal probability, the same for the kind, from equally many users with hidden noisy labels,
-        with equal rates, and if both or neither are members of the coalition.
+        Fetchers of a target are the users who may fetch her label and whose labels are seen. Two fetchers are of one
+        kind if four things are equal: the probability with which they fetch from each of their peers, one number for
+        all peers; how many peers have hidden noisy labels; their rates, the probability that a label arrives; and
+        whether they are members of the coalition.
 
         Returns:
-            (F,) a user of each kind and her fetch probability, and (K, F) the counts, a line for each group. None
-            if the positive fetch probabilities of some user differ, or if there are more than `MOST_FETCHERS` (64)
-            kinds.
+            For F kinds one user of each and her fetch probability, (F,) each; and for K groups how many fetchers of
+            each kind a target has, (K, F). None if the positive fetch probabilities of some user differ, or if there
+            are more than `MOST_FETCHERS` (64) kinds.
         """
-        # Rows that somebody sees; each must have equal entries.
+        # Rows of users whose fetched labels somebody sees; each must have equal entries.
         lengths = np.diff(self.rows.indptr)
         seen = self.used & (lengths > 0)
         rows = np.flatnonzero(seen)
@@ -226,7 +234,7 @@ class OverlayTable:
             return Kinds(first, np.zeros(0), np.zeros((1, 0), dtype=np.int64))
         kind = np.full(len(self.members), -1)
         kind[rows] = line.ravel()
-        # Targets are of one group if they have as many fetchers of each kind.
+        # Targets are of one group if they have equally many fetchers of each kind.
         counts = np.stack([self._num_among(kind == k)[users] for k in range(first.size)], axis=1)
         distinct: Ints = np.unique(counts, axis=0)
         return Kinds(rows[first], weight[first], distinct[np.argsort(-(distinct @ weight[first]), kind="stable")])
@@ -235,8 +243,9 @@ class OverlayTable:
         """For each k, the largest k-th largest probability with which any of the given users' labels is fetched,
         descending.
 
-        Each user's label is fetched by some users who may submit, with certain probabilities. A target with the
-        probabilities of the result has a bound that holds for all the given users, as larger ones show more.
+        Each user's label is fetched by some of the users who may submit, with certain probabilities. A target whose
+        label is fetched with the probabilities of the result has a bound that holds for all the given users, as larger
+        probabilities show more.
         """
         most = np.zeros(int(self.num_fetchers[users].max(initial=0)))
         for user in users.tolist():
@@ -253,7 +262,7 @@ def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
         start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: one or more arrays, (E,) each; an
         entry of a row is one value from each.
     """
-    # the bytes of all entries, of which each row is a part; rows of different lengths have different bytes
+    # the bytes of all entries, in which each row is a part; rows of different lengths have different bytes
     entries = np.rec.fromarrays(columns)
     content, size = entries.tobytes(), entries.dtype.itemsize
     first_rows: dict[bytes, int] = {}
@@ -264,7 +273,8 @@ def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
 def canonical_rows(weights: "Floats | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
     """The table in rows (CSR), with entries that occur several times added up, and without explicit zeros.
 
-    A row whose sum is off by more than `_EXACT` and at most `_ROUNDED` is divided by it, so that it is a law.
+    A row whose sum differs from 1 by more than `_EXACT` (1e-12) and at most `_ROUNDED` (1e-9) is divided by its sum, so
+    that it is a law.
     """
     rows: scipy.sparse.csr_array = scipy.sparse.csr_array(weights)  # type: ignore[arg-type]
     if not rows.has_canonical_format or not rows.data.all():
@@ -288,11 +298,13 @@ def check_table(
 ) -> None:
     """Raise a ValueError, of one line, unless the table is a fetch distribution and the other arguments fit it.
 
-    Bounds take the entries as exact.
+    Each row must sum to 1 up to 1e-9; the row of a user whose rate is 0 may also be empty. The bounds take the entries
+    as exact.
 
     Args:
-        w: (n, n), the fetch probabilities. sampling_rate: one number in (0, 1], or (n,) in [0, 1].
-        flags: by name, (n,) bool or None. draws: labels that each member got, at least 1.
+        w: (n, n), the fetch probabilities. sampling_rate: one number in (0, 1], or (n,) in [0, 1]. flags: for each
+        name, used in the error message, one bool for each user, (n,), or None. draws: how many labels each member of
+        the coalition fetched, at least 1.
     """
     if w.shape[0] != w.shape[1]:
         raise ValueError(f"weights of shape {w.shape}: must be square")
@@ -311,7 +323,9 @@ def check_table(
 
 
 def _checked_rates(sampling_rate: float | Floats, users: int) -> Floats:
-    """The sampling rate as an array, () or (n,); ValueError unless one number in (0, 1], or n numbers in [0, 1]."""
+    """The sampling rate as an array, () or (n,); ValueError unless it is one number in (0, 1], or n numbers in [0,
+    1].
+    """
     rates = np.asarray(sampling_rate, dtype=np.float64)
     if rates.shape not in ((), (users,)):
         raise ValueError(f"sampling_rate of shape {rates.shape}: must be one number, or one for each user")

@@ -1,7 +1,7 @@
 """The learner's ε in a *realised* network, in which it is known who could be asked and how many labels arrived.
 
-The bounds are conditional on what was realised, and must not be averaged over replicates. They hold for label
-adjacency, since labels affect neither who is online, nor which messages are lost, nor how long messages take.
+The bounds are conditional on the network as it turned out, and must not be averaged over replicates. They hold for
+label adjacency, since labels affect neither who is online, nor which messages are lost, nor how long messages take.
 """
 
 import math
@@ -36,26 +36,27 @@ from p2p_sim.privacy.randomized_response import cross, invert, local_delta, outw
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
-"""Largest number of distinct caps; where there are more, caps are rounded up to this number of values."""
+"""Largest number of distinct caps (bounds of fetch probabilities); more are rounded up to this number of values."""
 
 
 @dataclass(frozen=True)
 class UniformSources(FlippedLabels):
     """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
 
-    Reveal which submissions are noisy bits (noisy labels) that are known anyway. These are no evidence, and an exchange
-    among the other sources remains. With passive members: if a member fetched the target's bit, only the noise of the
-    bit protects. Otherwise reveal also the members' bits, the bits that they fetched, and who submits these bits. The
-    target's bit and other users' fetches are independent of whether a member fetched from the target.
+    To bound δ, reveal which submissions are noisy bits (noisy labels) that are known anyway. These are no evidence, and
+    an exchange among the other sources remains. Passive members add two cases. If a member fetched the target's bit,
+    only the noise of the bit protects. Otherwise reveal also the members' bits, the bits that they fetched, and who
+    submits these bits. Whether a member fetched from the target is independent of the target's bit and of other users'
+    fetches.
 
     Args:
-        sources: S, users from whom labels can be fetched, the target among them, at least 1.
-        known: sources whose noisy bit the learner knows (fixed answers, users who fell back to their own label), at
-            most S-1, as the target is not one of them.
-        submissions: t, labels that arrived, at least 0; labels that members submitted may be counted or not.
+        sources: S, how many users labels can be fetched from, the target among them, at least 1.
+        known: how many sources' noisy bits the learner knows (fixed answers, users who fell back to their own label),
+            at most S-1, as the target is not one of them.
+        submissions: t, how many labels arrived, at least 0; labels that members submitted may be counted or not.
         flip_prob: α, 0 or in [1e-300, 1/2].
-        members: c, passive users pooled with the learner, sources or not.
-        draws: R, at least 1: labels that each member may have got, from sources drawn independently.
+        members: c, how many passive users pool what they see with the learner; they may be sources or not.
+        draws: R, at least 1: how many labels each member may have got, from sources drawn independently.
     """
 
     requires = REALISED_REQUIRED
@@ -75,7 +76,10 @@ class UniformSources(FlippedLabels):
         check_range("flip_prob", self.flip_prob, LEAST, 0.5, or_zero=True)
 
     def delta(self, epsilon: float) -> Bracket:
-        """δ(ε), ε at least 0, given the realised network; exact if no bit is known and there are no members."""
+        """Bounds of δ(ε), ε at least 0, given the realised network. They are exact up to rounding if the learner knows
+        no user's noisy label in advance (`known` is 0) and no passive users pool what they see with her (`members` is
+        0).
+        """
         check_epsilon(epsilon)
         direct = local_delta(self.flip_prob, epsilon)
         if direct.upper == 0.0:
@@ -95,7 +99,8 @@ class UniformSources(FlippedLabels):
             basis = "average over whether a member met the target"
             upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)[1]
         elif self.known:
-            # The lesser bound: the exchange without known bits, or the probability that the target's bit is submitted.
+            # The lesser of two bounds: of the exchange without known bits, and by the chance that the target's bit is
+            # submitted.
             basis, exposure = "known sources revealed", self._exposure
             direct = cross(lambda e: exposure * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)[1]
             upper = min(exact.upper, direct)
@@ -117,7 +122,7 @@ class UniformSources(FlippedLabels):
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
     def _holds(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, `delta`) is certified where there are members; quick in clear cases."""
+        """Whether the pair (ε, `delta`) is certified, if there are members; quick in clear cases."""
         direct = local_delta(self.flip_prob, epsilon).upper
         spare = delta * (1.0 - 2.0**-48) - self._met * direct
         if spare <= 0.0:
@@ -128,23 +133,24 @@ class UniformSources(FlippedLabels):
 
     @property
     def _setting(self) -> ClusterExchange:
-        """The exchange that remains when all noisy labels are revealed that the learner or the members know or may
-        know.
+        """The exchange in a cluster of H users that remains when all noisy labels that the learner or the members know,
+        or may know, are revealed.
 
-        Members are passive users pooled with the learner. Their own labels count, and as many as they fetched. To
-        reveal a label never lowers δ. Each of the t submissions carries one of the remaining users' labels with a
-        probability that is their share of all S users.
+        H is the number of sources, minus those whose noisy label the learner knows, minus the members (passive users
+        who pool what they see with the learner), minus as many labels as the members may have fetched in all; at least
+        1. To reveal a label never lowers δ. Each of the t submissions carries one of the H users' labels with
+        probability H/S, where S is the number of all sources.
         """
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
         return ClusterExchange(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
 
     @property
     def _met(self) -> float:
-        """The probability 1 - (1 - 1/S)^(c R) that one of c members, who fetched R labels each from S users, got the
+        """The probability 1 - (1 - 1/S)^(c R) that one of c members, who each fetched R labels from S users, got the
         target's noisy label.
 
-        Members are passive users pooled with the learner. If one got it, only the noise on the label protects the
-        target.
+        Members are passive users who pool what they see with the learner. If one of them got the label, only the noise
+        on it protects the target.
         """
         return some(1.0 / self.sources, self.members * self.draws)
 
@@ -156,20 +162,21 @@ class UniformSources(FlippedLabels):
 
 @dataclass(frozen=True, eq=False)
 class CappedFetch(FlippedLabels):
-    """Submissions whose fetch distributions are known only by their largest entries; no n by n table is needed.
+    """Submissions of users of whose fetch distributions only the largest entries are known; no n by n table is needed.
 
-    Submitter i fetches from each user with probability at most c = caps[i]. For every target her pair is a
-    post-processing of the three-point pair with w = c. For w < c, (τ, 1-2τ-w, τ+w) is a post-processing of
-    (τ, 1-2τ-c, τ+c): keep each end with some probability, replace it by the other end with another probability, and
-    else by the middle.
+    Submitter i fetches from each user with probability at most c = caps[i]. For every target, what she shows is a
+    post-processing of the three-point pair (see `fetch_distribution`) with w = c. To see that (τ, 1-2τ-w, τ+w) with
+    w < c is a post-processing of (τ, 1-2τ-c, τ+c), keep each end with some probability, replace it by the other end
+    with another probability, and otherwise by the middle.
 
     The probability that she is stray (see `LevelBound`) is at most 2 exp(-(M/c) kl(τ/M, α)). M = 1 - c - known_mass is
-    the least probability with which she fetches an unknown bit of a user other than the target. In Chernoff's bound,
-    ln(1-α+αe^(-λw)) is convex in w and 0 at w = 0. Therefore it is at most w/c times its value at c, and the worst row
-    has M/c equal entries.
+    the least probability with which she fetches an unknown bit of a user other than the target. Chernoff's bound adds
+    up ln(1-α+αe^(-λw)) over the entries w of her row. This term is convex in w, and 0 at w = 0. Therefore it is at most
+    w/c times its value at c, and the worst row has M/c equal entries.
 
     Args:
-        caps: (m,), one for each submitter, in (0, 1].
+        caps: (m,), in (0, 1]: for each submitter, a bound of the largest probability with which she fetches from one
+            user.
         flip_prob: α in [0, 1/2].
         known_mass: scalar or (m,), in [0, 1]: the largest probability with which a submitter fetches from users whose
             noisy bit the learner knows. The target is not one of these users.
@@ -191,12 +198,12 @@ class CappedFetch(FlippedLabels):
         check_range("flip_prob", self.flip_prob, 0.0, 0.5)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Certified upper bound on every target's δ(ε); the lower value is 0."""
+        """A certified bracket of δ(ε) that holds for every target; its lower value is 0."""
         check_epsilon(epsilon)
         return Bracket(0.0, amplified_delta(self._levels, self.flip_prob, epsilon))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Certified ε(δ) for every target, at most ε₀."""
+        """Certified ε(δ) that holds for every target, at most ε₀, the ε of the noise on a label alone."""
         bound = invert(
             self.delta,
             delta,
@@ -217,12 +224,12 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
     """Submitters in groups of equal cap and known mass, (G, 3): each group's cap, its known mass, and how many
     submitters it has.
 
-    The cap is the largest probability with which a submitter fetches from any one user, the known mass the probability
-    with which she fetches from users whose noisy label the learner knows. Both are rounded up to few values, which only
-    weakens the bound.
+    A submitter's cap is the largest probability with which she fetches from any one user. Her known mass is the
+    probability with which she fetches from users whose noisy label the learner knows. Both numbers are rounded up to
+    few values, which only weakens the bound.
 
     Args:
-        caps, mass: (m,), of each submitter.
+        caps, mass: (m,), the cap and the known mass of each submitter.
     """
     if np.unique(caps).size > _CAPS:
         edges = np.geomspace(caps.min(), caps.max(), _CAPS)
@@ -236,21 +243,24 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """Bounds of what is seen of a target's noisy label at several levels τ, shares of α; none if α < 1e-100.
+    """The bound of what is seen of a target's noisy label that combines several thresholds τ, shares of α; no threshold
+    is used if α < 1e-100.
 
-    At a level a submitter's probability of submitting a 1 counts as lying in [τ, 1-τ-w], w the probability that she
-    fetches from the target. Submitters for whom it does not, called stray, count as showing the target's noisy label if
-    they fetched it. The result combines the levels.
+    For one τ, submitters whose probability of submitting a 1 lies in [τ, 1-τ-w] show little, where w is the probability
+    that a submitter fetches from the target. The others are called stray, and count as showing the target's noisy label
+    if they fetched it. The probability of being stray has a Chernoff bound. The result has for each τ the bounds of
+    both parts, and combines them.
 
     Args:
         groups: (G, 3): for each group of submitters the largest probability with which any of them fetches from one
-        user, that with which she fetches from users whose noisy label is known, and how many submitters there are.
+        user, the probability with which she fetches from users whose noisy label is known, and how many submitters
+        there are.
     """
     caps, mass, counts = groups.T
     others = 1.0 - caps - mass
     bounds = []
     for level in (share * flip_prob for share in SHARES if flip_prob >= LEAST_FLIP):
-        # Chernoff's bound of the probability of being stray, for groups where it applies.
+        # Chernoff's bound of the probability of being stray, for the groups to which it applies.
         inside = (2.0 * level + caps < 1.0) & (level < others * flip_prob)
         share = level / others[inside]
         divergence = share * np.log(share / flip_prob) + (1.0 - share) * (np.log1p(-share) - math.log1p(-flip_prob))
@@ -272,7 +282,8 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
 def _exposure(caps: Floats, counts: Floats) -> float:
     """The probability that some submitter submits the target's bit, rounded up.
 
-    caps, counts: (G,), the probability for each submitter of a group, and how many there are.
+    caps, counts: (G,) each, for each group of submitters the probability that a submitter fetches from the target, and
+    how many submitters there are.
     """
     with np.errstate(divide="ignore"):
         return -math.expm1(float(counts @ np.log1p(-caps))) * (1.0 + 1e-12)

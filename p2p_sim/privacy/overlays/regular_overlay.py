@@ -1,8 +1,9 @@
 """The learner's ε on any regular overlay: each user asks one of a fixed number of neighbours.
 
-The bounds that `fetch_distribution` computes for groups of targets depend on two facts alone: how many fetchers a
-target has, and which entries their rows of fetch probabilities have. On a regular overlay of degree G every target has
-G fetchers, and their rows have G entries 1/G. So every such overlay has the bound of the complete graph of G + 1 users.
+The bounds that `fetch_distribution` computes for groups of targets depend on two facts alone: how many fetchers (users
+who may fetch her label) a target has, and which entries their rows of fetch probabilities have. On a regular overlay of
+degree G every target has G fetchers, and their rows have G entries 1/G. So every such overlay has the bound of the
+complete graph of G + 1 users.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from p2p_sim.privacy.overlays.user_bound import UserBound
 from p2p_sim.privacy.where_bounds_hold import REALISED
 
 LARGEST_DEGREE = 4_000
-"""Largest degree. The table of fetch probabilities has about its square in entries: 16 million of 12 bytes each."""
+"""Largest degree. The table of fetch probabilities has about degree² entries: 16 million of 12 bytes each."""
 REGULAR = Condition(
     "regular-overlay",
     "every user asks one of her neighbours, drawn uniformly; all users have equally many; the overlay does not depend "
@@ -28,12 +29,12 @@ REGULAR = Condition(
 
 @dataclass(frozen=True)
 class RegularExchange(FlippedLabels):
-    """An exchange in which every user asks one of her G neighbours, on any overlay of this degree.
+    """An exchange in which every user asks one of her G neighbours, on any overlay where every user has G neighbours.
 
     Args:
         degree: G, 1 to 4,000.
         flip_prob: α in [0, 1/2].
-        sampling_rate: θ in (0, 1].
+        sampling_rate: θ in (0, 1], the probability that a user's label arrives.
     """
 
     requires = REALISED
@@ -51,7 +52,9 @@ class RegularExchange(FlippedLabels):
             raise ValueError(f"sampling_rate = {self.sampling_rate}: must lie in (0, 1]")
 
     def delta(self, epsilon: float) -> Bracket:
-        """Certified upper bound on δ(ε); the lower value is 0."""
+        """A certified bracket of δ(ε) against the learner: its upper value is a proved bound for every user, its lower
+        value 0.
+        """
         check_epsilon(epsilon)
         return Bracket(0.0, self._bounds.delta(epsilon))
 
@@ -62,7 +65,7 @@ class RegularExchange(FlippedLabels):
         return self._bounds.holds(epsilon, delta)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Certified ε(δ), δ in (0, 1), at most ε₀."""
+        """Certified ε(δ), δ in (0, 1), at most ε₀, the ε of the noise on a label alone."""
         check_delta(delta)
         return PrivacyBound(
             0.0,
@@ -76,11 +79,12 @@ class RegularExchange(FlippedLabels):
 
     @cached_property
     def _bounds(self) -> UserBound:
-        """The bounds of δ(ε), which are the same for every user, of an exchange where each user asks one of G
-        neighbours.
+        """An object with the bounds of δ(ε) and ε(δ), the same for every user, of an exchange where each user asks one
+        of G neighbours.
 
-        They are those of the complete graph of G + 1 users: what each of G fetchers shows if all noisy labels but the
-        target's are known, and the probability that anybody submits the target's label.
+        They are those of the complete graph of G + 1 users. The least of two counts: a bound of what the submissions of
+        the target's G neighbours show if all noisy labels except the target's are known, and the probability that
+        anybody submits the target's label, times the δ(ε) of its noise.
         """
         users = self.degree + 1
         weights = (np.ones((users, users)) - np.eye(users)) / self.degree
@@ -89,10 +93,14 @@ class RegularExchange(FlippedLabels):
 
 
 def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilon: float, delta: float) -> int | None:
-    """The smallest degree up to `most` at which bisection finds (ε, δ) certified, or None.
+    """The smallest degree up to `most` at which bisection finds (ε, δ) certified; None if neither a power of 2 below
+    `most` nor `most` is certified.
 
-    None if neither a power of 2 below `most` nor `most` is certified. Bisection assumes that a degree is certified if a
-    smaller one is. Checked are at least two degrees: the returned one is certified, the next smaller one is not.
+    Bisection assumes that a degree is certified if a smaller one is. Checked in any case: the returned degree is
+    certified, and the next smaller one, if it is at least 1, is not.
+
+    Args:
+        flip_prob: α in [0, 1/2]. sampling_rate: θ in (0, 1], the probability that a user's label arrives.
     """
 
     def certified(degree: int) -> bool:

@@ -2,19 +2,22 @@
 
 A user is seen with probability `rate`. She then shows 1 with probability p under the first law, and p + d under the
 second. Her pair is a post-processing of three outcomes: 1 with probabilities (low, low + d), 0 with probabilities
-(1-high, 1-high-d), and a middle that is 1 with probability (p-low)/(high-low) under both laws. With a larger |d| of the
-same sign, a larger rate or a wider band, the curve of a pair (divergence HS_r as a function of r) is larger, and the
-former pair is a post-processing of it (Blackwell). So products of such pairs bound those of the former, and mixtures.
+(1-high, 1-high-d), and a middle that is 1 with probability (p-low)/(high-low) under both laws. The curve of a pair is
+its divergence HS_r as a function of r. A second pair with a larger |d| of the same sign, a larger rate or a wider band
+has a larger curve, so that the first pair is a post-processing of the second (Blackwell). So a product of such larger
+pairs bounds the product of the original pairs, and mixtures of such products.
 
 For users with equal pairs only two counts matter: how many show 1, and how many 0. Each pair of counts has a likelihood
-ratio. Its probability is split between the two points kg and (k+1)g of the grid next to its logarithm, so that its
-totals under both laws remain. Such a split only spreads the ratio, and raises all divergences (Blackwell).
+ratio. The probability of this pair is split between the two points kg and (k+1)g of the grid next to the ratio's
+logarithm, such that its totals under both laws remain. A split only spreads the ratio, so that no divergence falls
+(Blackwell).
 
 Rounding: bands narrower than `_SAME` count as one p, others are widened by `_WIDER`, and outcomes that are less likely
-than `_RARE` count as showing the law itself. So no probability q is off by more than 1e-13, or 1e-8 of itself. A law's
-relative error is then about 1e-13 Σ (k - its mean)/q, over the outcomes of all groups, k being how many users show the
-outcome. By Bernstein's inequality this is below `SLACK`, except with probability e^`LOG_TAIL`, since at most about
-`-LOG_TAIL` more users than expected, in all groups together, show outcomes with q near `_RARE`.
+than `_RARE` count as showing the law itself. So the error of a probability q of an outcome is at most 1e-13, which is
+at most 1e-8 of q. A law's relative error is then about 1e-13 Σ (k - its mean)/q, a sum over the outcomes of all groups,
+where k is how many users show the outcome. By Bernstein's inequality this is below `SLACK`, except with probability
+e^`LOG_TAIL`, since at most about `-LOG_TAIL` more users than expected, in all groups together, show outcomes with q
+near `_RARE`.
 """
 
 import math
@@ -28,21 +31,22 @@ import numpy as np
 from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_columns, tail_mass
 
 LOG_TAIL = -64.0
-"""Logarithm of the probability that is left out at each end of a window, and charged."""
+"""Logarithm of the probability that is left out at each end of a window, and added to the bound."""
 SLACK = 1e-6
 """Relative error that is allowed for in a law."""
 _NEAR = 1e-8
-"""Relative error that is charged for a likelihood ratio."""
+"""Relative error that is allowed for in a likelihood ratio."""
 _SAME, _WIDER, _RARE = 1e-13, 1e-7, 1e-5
-"""Width of a band below which it counts as one p; by how much others are widened; least probability of an outcome.
+"""_SAME: width of a band below which it counts as one p. _WIDER: by how much other bands are widened. _RARE: least
+probability of an outcome.
 
-Only `low` is moved: `DenseTable.bands` raises `high` by 1e-9, or `high` is exact but for rounding, below `_SAME`."""
+Only `low` is moved: `DenseTable.bands` raises `high` by 1e-9, or `high` is exact up to rounding below `_SAME`."""
 _POINTS = 1200
 """Approximate number of points of the grid."""
 _REACH = 20.0
 """Approximate number of standard deviations of the loss that the grid covers."""
 _MOST_STEPS = 1e5
-"""Largest number of steps of the grid in the largest loss of one user, which may be far above the deviation."""
+"""Largest number of steps of the grid in one user's largest loss, which may be far above the standard deviation."""
 _NEGLIGIBLE = 1e-30
 """Probability below which grid points at the ends of a product are cut off, and charged."""
 
@@ -51,7 +55,7 @@ _NEGLIGIBLE = 1e-30
 class Shift:
     """The pair of each of `count` users: seen with probability `rate`, she shows 1 with probability p or p + `shift`.
 
-    p, the probability under the first law, is any value in [low, high]; the shift d may be negative.
+    p is the probability of a 1 under the first law, and may have any value in [low, high]. The shift d may be negative.
     """
 
     rate: float
@@ -62,11 +66,11 @@ class Shift:
 
     @property
     def weight(self) -> float:
-        """About the variance of the sum of the privacy losses of all `count` users: count · rate · shift² (1/low +
-        1/(1-high)).
+        """About the variance of the sum of the privacy losses of all `count` users, which sets the step of the grid for
+        losses: count · rate · shift² (1/low + 1/(1-high)).
 
         Each user, seen with probability `rate`, shows 1 with probability p in [low, high] under one law and p + shift
-        under the other. low and 1-high count as at least 0.001. The step of the grid of losses follows from it.
+        under the other. low and 1-high count as at least 0.001, so that the result stays finite.
         """
         spread = 1.0 / max(self.low, 1e-3) + 1.0 / max(1.0 - self.high, 1e-3)
         return self.count * self.rate * self.shift**2 * spread
@@ -108,9 +112,12 @@ class ShiftLaw:
         return np.asarray(np.exp(self.grid * (self.first + np.arange(len(self.law)))))
 
     def above(self, ratio: Floats) -> Floats:
-        """The hockey-stick divergence of the second law from the first, rounded up, for each ratio of at least 0.
+        """The hockey-stick divergence Σ [second law - ratio · first law]₊ of the observation, rounded up, for each
+        ratio of at least 0; an array of the shape of `ratio`.
 
-        It is second(E) - ratio · first(E) + lost[1], where E is the event that the likelihood ratio exceeds `ratio`.
+        It is P₂(E) - ratio · P₁(E) + lost[1]. E is the event that the likelihood ratio exceeds `ratio`, P₁ and P₂ are
+        its probabilities under the two laws, and lost[1] is the probability under the second law of what is not on the
+        grid, such as outcomes that are impossible under the first law.
         """
         lowered = ratio * (1.0 - _NEAR)
         first, second = self._upper[:, np.searchsorted(self.ratios, lowered, side="right")]
@@ -118,9 +125,12 @@ class ShiftLaw:
         return np.asarray(np.maximum(gained, 0.0) + self.lost[1])
 
     def below(self, ratio: Floats) -> Floats:
-        """The hockey-stick divergence of the first law from the second, rounded up, for each ratio of at least 0.
+        """The hockey-stick divergence Σ [first law - ratio · second law]₊ of the observation, rounded up, for each
+        ratio of at least 0; an array of the shape of `ratio`.
 
-        It is first(E) - ratio · second(E) + lost[0], where E is the event that the likelihood ratio is below 1/ratio.
+        It is P₁(E) - ratio · P₂(E) + lost[0]. E is the event that the likelihood ratio of the second law to the first
+        is below 1/ratio, P₁ and P₂ are its probabilities under the two laws, and lost[0] is the probability under the
+        first law of what is not on the grid, such as outcomes that are impossible under the second law.
         """
         lowered = ratio * (1.0 - _NEAR)
         first, second = self._lower[:, np.searchsorted(self.ratios, 1.0 / np.maximum(lowered, 1e-300), side="left")]
@@ -138,11 +148,15 @@ class ShiftLaw:
 
     @cached_property
     def _lower(self) -> Floats:
-        """(2, K+1): for each point of the grid, the probabilities of all smaller ones under both laws."""
+        """(2, K+1): sums of probabilities under the first and second law; column i has those of the first i points."""
         return np.stack([_sums(self.law), _sums(self.law * self.ratios)])
 
     def times(self, factor: "ShiftLaw") -> "ShiftLaw":
-        """The law of this and an independent observation, whose grids are equal; `lost` adds up."""
+        """The two laws of this observation and an independent one together; both must have the same step of the grid.
+
+        Likelihood ratios multiply, so that their logarithms add up. The probabilities `lost` of what is not on the grid
+        are added, and so is what is cut off at its ends.
+        """
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
         ratios = np.exp(self.grid * (first + np.arange(len(law))))
         # Cut off both ends where both laws are negligible; what is cut off counts as lost.
@@ -175,12 +189,12 @@ def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
     result bounds the divergence for all p in the intervals.
 
     Args:
-        shifts: groups of users with equal intervals, shifts and probability of being seen. grid: the step of the
-        grid; None: one that suits the users.
+        shifts: groups of users with equal intervals, shifts and probabilities of being seen. grid: the step of the
+        grid; None: about 1/60 of the standard deviation of the sum of all losses, or more.
 
     Returns:
-        `LAW_SHOWN`, an observation that reveals which law holds, if the probability that some user shows 1 could
-        lie outside [0, 1] under either law.
+        `LAW_SHOWN`, an observation that reveals which of the two laws holds, if the probability that some user shows 1
+        could lie outside [0, 1] under either law.
     """
     shifts = [users for users in shifts if users.count and users.rate > 0.0 and users.shift != 0.0]
     if not all(users.possible for users in shifts):
@@ -209,12 +223,13 @@ class Outcomes(NamedTuple):
 
 
 def _outcomes(users: Shift) -> Outcomes:
-    """The probabilities of what one of the users shows: 1, 0, which of the two laws holds, or something equally likely
-    under both.
+    """The probabilities of what one of the users shows: 1, 0, which of the two laws holds, or an outcome that is
+    equally likely under both.
 
-    A user is seen with probability `rate`. With d = `users.shift`, they are rate · (low, low + d) for 1 and rate ·
-    (1-high, 1-high-d) for 0 under the two laws; these replace a 1 with probability p or p + d for every p in [low,
-    high]. Where one of them is at most rate · 1e-5, the outcome counts as showing the law.
+    A user is seen with probability `rate`. With d = `users.shift`, the probabilities under the two laws are
+    rate · (low, low + d) for 1 and rate · (1-high, 1-high-d) for 0. From these outcomes follow, by post-processing,
+    those of a user who shows 1 with probability p or p + d, for every p in [low, high]. If low, low + d, 1-high or
+    1-high-d is at most 1e-5, the outcome that it belongs to counts as showing which law holds.
     """
     low, high = users.low, users.low
     if users.high - users.low > _SAME:
@@ -231,15 +246,16 @@ def _outcomes(users: Shift) -> Outcomes:
 
 @lru_cache(maxsize=4096)
 def counted(users: Shift, grid: float) -> ShiftLaw:
-    """The likelihood ratio of what `users.count` users with equal pairs of laws show, as a law on a grid of log-ratios
-    of step `grid`.
+    """The likelihood ratio of what `users.count` users with equal pairs of laws show together, as a law on a grid of
+    log-ratios of step `grid`.
 
-    Each user shows 1, 0 or something equally likely under both laws; she may also show the law itself, which is counted
-    as lost. Only the numbers matter: k of them show 1, and z of the others show 0. The log-ratio is k ln(hit[1]/hit[0])
-    + z ln(zero[1]/zero[0]), where hit and zero are the probabilities of 1 and of 0 under both laws.
+    Each user shows 1, 0, or an outcome that is equally likely under both laws. She may also show which of the two laws
+    holds; the probability that any user does so is stored in `lost`. Only numbers matter: k users show 1, and z of the
+    others show 0. The log-ratio is k ln(b₁/a₁) + z ln(b₀/a₀), where a₁ and b₁ are the probabilities of a 1 under the
+    first and the second law, and a₀ and b₀ those of a 0.
     """
     hit, zero, law_itself, alike = _outcomes(users)
-    # Nobody shows the law itself with probability (1 - law_itself)^count. All other outcomes count as lost.
+    # With probability (1 - law_itself)^count nobody shows the law itself. All other outcomes count as lost.
     silent = [users.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in law_itself]
     missed = 8.0 * tail_mass(LOG_TAIL)
     lost = [-math.expm1(logarithm) * (1.0 + 1e-12) + missed for logarithm in silent]
@@ -248,7 +264,7 @@ def counted(users: Shift, grid: float) -> ShiftLaw:
     ones = _window(users.count, *shares)
     odds = np.array([_odds(hit[0], zero[0] + alike)])
     law = math.exp(silent[0]) * binomial_columns(int(ones[0]), int(ones[-1]), users.count, odds)
-    # z ~ Bin(count - k, zero/(zero + alike)), given k: in rows k, in columns z.
+    # z ~ Bin(count - k, zero/(zero + alike)), given k. Rows are for k, columns for z.
     zeros = np.zeros(1)
     if zero[0] > 0.0:
         shares = [_share(part, alike) for part in zero]
@@ -285,15 +301,16 @@ def _window(count: int, first: float, second: float) -> Floats:
 
 
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
-    """Two laws on a grid of log-ratios, given the probabilities `law` under the first law of outcomes with log-ratios
-    `loss`, (J,) each.
+    """Two laws of an observation on a grid of log-ratios, given J outcomes: their probabilities under the first law,
+    `law`, and the logarithms `loss` of their likelihood ratios of the second law to the first, (J,) each.
 
-    Each probability is split between the two points of the grid next to its log-ratio, so that its totals under both
+    Each probability is split between the two points of the grid next to its log-ratio, such that its totals under both
     laws remain: the point above gets the share (e^(loss - kg) - 1)/(e^g - 1), where g = `grid` and kg is the point
     below.
 
     Args:
-        lost: for each law the probability of what `law` leaves out; it is stored.
+        lost: for each of the two laws the probability of outcomes that are not among the J; the result keeps it as its
+        own.
     """
     used = law > 0.0
     if not used.any():  # the probability that nobody shows the law itself underflows to 0

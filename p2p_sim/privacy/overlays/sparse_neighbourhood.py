@@ -1,34 +1,37 @@
 """The learner's view of one target in a sparse overlay, where few users fetch her label.
 
-Let the target v's *fetchers* be the users i with W[i, v] > 0. Each other user whose bit is hidden and whom some fetcher
-may ask is a *cell*, and is assigned to one of these fetchers; A_i are the cells of fetcher i. The bound reveals more
-than the learner sees, in three steps.
+W[i, j] = W_ij is the probability that user i fetches from user j. Let the target v's *fetchers* be the users i with
+W[i, v] > 0. A *cell* is another user whose bit (noisy label) is hidden and whom some fetcher may ask. Each cell is
+assigned to one of the fetchers who may ask it; A_i are the cells of fetcher i. The bound reveals more than the learner
+sees, in three steps.
 
-*Rings.* Let S_k be the cells of all fetchers but k, and h = rate_k · W_k(S_k) the probability that k submits a bit of
-S_k, where W_k(S) = Σ_(j in S) W_kj. Give user k independent clocks, one for each cell of S_k: that of cell j rings with
-probability 1 - (1-h)^(W_kj/W_k(S_k)). Some clock rings with probability h, and the first to ring is that of j with
-probability W_kj/W_k(S_k). So the rings can be drawn together with k's choice: she submits a bit of S_k if and only if a
-clock rings, and then the bit whose clock rings first. Reveal the bits of all cells whose clock rings, and for whom. A
-cell j stays hidden with probability u_j = Π_k (1-h_k)^(W_kj/W_k(S_k)), independently of other cells.
+*Rings.* Let S_k be the cells of all fetchers except k, and W_k(S) = Σ_(j in S) W_kj. Let h = rate_k · W_k(S_k), the
+probability that k submits a bit of S_k. Give user k independent clocks, one for each cell of S_k. The clock of cell j
+rings with probability 1 - (1-h)^(W_kj/W_k(S_k)). Some clock rings with probability h, and the first clock to ring is
+that of j with probability W_kj/W_k(S_k). So the rings can be drawn together with k's choice: she submits a bit of S_k
+if and only if a clock rings, and then the bit whose clock rings first. Reveal the bits of all cells whose clock rings,
+and for which user it rings. A cell j stays hidden with probability u_j = Π_k (1-h_k)^(W_kj/W_k(S_k)), independently of
+other cells.
 
 *Samples.* Let X_i be the hidden cells of A_i. Given that no clock of fetcher i rang, her submission is seen and comes
-from v or X_i with probability c (W_iv + W_i(X_i)), c = rate_i/(1-h_i); any other submission is revealed. Give also each
-fetcher whose clock rang an independent sample of that law: the learner can only gain. Now each fetcher has a sample.
-Given the X_i, the samples are independent, as nobody else uses X_i. The X_i are independent, as each cell is in one.
+from v or X_i with probability c (W_iv + W_i(X_i)), c = rate_i/(1-h_i); any other submission is revealed. Give each
+fetcher one of whose clocks rang an independent sample of that law as well: the learner can only gain. Now each fetcher
+has a sample. Given the X_i, the samples are independent, as only fetcher i uses X_i. The X_i are independent, as each
+cell is in only one A_i.
 
-*Pairs.* A sample from v or X_i shows b_v with probability w' = W_iv/(W_iv+W_i(X_i)), else a bit that is 1 with
-probability in [α, 1-α]. It is a post-processing of the three-point pair with τ = (1-w')α and w = w' (see
+*Pairs.* A sample from v or X_i shows v's bit b_v with probability w' = W_iv/(W_iv+W_i(X_i)), else a bit that is 1 with
+a probability in [α, 1-α]. It is a post-processing of the three-point pair with τ = (1-w')α and w = w' (see
 `fetch_distribution`), so that in the terms of `symmetric_pairs`
 
     low = c α W_i(X_i),   high = low + c W_iv.
 
-If X_i is empty the bit itself is shown. Curves max(0, high - r·low) do not increase in W_i(X_i), so weights may be
-rounded down. The product over fetchers, each a mixture over X_i, bounds the divergence of b_v; keep and r of the flip
-apply once.
+If X_i is empty, the bit itself is shown. The curve max(0, high - r·low) does not increase with W_i(X_i), so that
+weights may be rounded down. Each fetcher's pair is a mixture over X_i, and the product of these pairs over all fetchers
+bounds the divergence HS_r of what is seen of b_v. The factor keep and the ratio r, for the flip of b_v, apply once.
 
-Members of a coalition pooled with the learner: given that no member fetched the target's bit, each of their draws rings
-clocks of its own, at rate 1 and by the member's law without the target. Members' own bits, and who asked them, are
-revealed.
+A coalition's members pool what they see with the learner. Given that no member fetched the target's bit, each of their
+draws rings clocks of its own, with rate 1 and according to the member's fetch probabilities without the target.
+Members' own bits, and who asked them, are revealed.
 """
 
 import itertools
@@ -40,31 +43,32 @@ from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable
 from p2p_sim.privacy.overlays.symmetric_pairs import Pair, SymmetricLosses, product
 
 _UNITS = 32
-"""Steps into which the mean weight of a row's cells is cut if the weights differ."""
+"""Number of steps into which the mean weight of a row's cells is cut if the weights differ."""
 
 
 def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
     """A law of the privacy loss that bounds what is seen of the target v's noisy label, given that no coalition member
-    fetched it.
+    fetched it; members are passive users who pool what they see with the learner.
 
-    It suits targets whose label few users may fetch. Some other noisy labels count as revealed; those that stay hidden
-    hide v's. Labels that members fetched count as seen whatever their rates are.
+    It suits targets whose label few users may fetch. The proof reveals some other noisy labels; those that stay hidden
+    hide v's. What a user fetched counts as seen with the probability that her submission arrives, and what a member
+    fetched always does.
 
     Args:
-        table: the fetch probabilities and who sees what, with α in (0, 1/2]. target: v, whose noisy label is not
-        known to the learner.
+        table: the fetch probabilities and who sees what, with α in (0, 1/2]. target: v, whose noisy label is not known
+        to the learner.
     """
     askers, chances = table.fetchers(target)
     pooled = table.members[askers]
     inside = (table.rates[askers] > 0.0) & ~pooled
     fetchers, weights = askers[inside], chances[inside]
-    # A_i: each cell, a hidden source of some fetcher, is assigned to one of them.
+    # A_i: each cell, a user with a hidden label whom some fetcher may ask, is assigned to one such fetcher.
     asked = table.rows[fetchers].tocoo()
     free = ~table.revealed[asked.col] & (asked.col != target)
     hiding, cell = np.unique(asked.col[free], return_inverse=True)
     asker = asked.row[free]
     owner = _assign(cell, asker, asked.data[free] / weights[asker], len(fetchers))
-    # Anybody else who asks a cell may ring its clock: with her rate, members with rate 1.
+    # Any other user who may ask a cell may ring its clock, with her rate; members with rate 1.
     asking = table.columns[:, hiding].tocoo()
     row, column, entries = _indices(asking.row, fetchers), asking.col, asking.data
     mine = owner[column] == row
@@ -91,15 +95,16 @@ def neighbourhood_law(table: OverlayTable, target: int) -> SymmetricLosses:
 
 
 def _pair(law: Floats, low: float, *, rate: float, weight: float) -> Pair:
-    """What the submission of a user i shows of the target v's noisy label, as a pair of mirrored laws in parts, one for
-    each positive hidden weight.
+    """What the submission of a user i shows of the target v's noisy label: two laws that mirror each other, in parts,
+    one for each positive hidden weight.
 
-    The hidden weight is the probability that she fetches from those users, assigned to her by the proof, whose noisy
-    labels stay hidden. A part has low = c α · (hidden weight) and high = low + c W_iv, the probabilities of evidence
-    for the wrong and for the right noisy label of v. Where the hidden weight is 0, v's noisy label itself is shown.
+    The hidden weight is the probability that she fetches from certain users, assigned to her by the proof, whose noisy
+    labels stay hidden. In a part, she shows the wrong value of v's noisy label with probability low = c α · (hidden
+    weight), and the right value with probability high = low + c W_iv; else nothing. If the hidden weight is 0, a
+    submission of v's noisy label counts as recognised.
 
     Args:
-        law: (L,), probabilities of hidden weights of 0, 1, ... units. low: c α times the unit. rate: c, the
+        law: (L,), the probabilities of hidden weights of 0, 1, ..., L-1 units. low: c α times the unit. rate: c, the
         probability that her submission is seen. weight: W_iv, the probability that she fetches from v.
     """
     law = law * (1.0 + 8.0 * UNIT * len(law))  # each cell added at most 4u
@@ -117,15 +122,16 @@ def _indices(users: Ints, among: Ints) -> Ints:
 
 
 def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
-    """For each of C cells, the number of the fetcher to whom it is assigned, (C,).
+    """For each of C cells, the number of the fetcher to whom it is assigned, (C,), so that each fetcher gets other
+    users' labels among which she hides the target v's.
 
-    Fetchers are the `count` users who may fetch the target v's label, cells the other users with hidden noisy labels
-    from whom they may fetch. Cells that the fewest fetchers may ask come first. Each goes to the fetcher, among those
-    who may ask it, whose cells so far have the least sum of shares.
+    Fetchers are the `count` users who may fetch v's label; cells are the other users with hidden noisy labels from whom
+    some fetcher may fetch. Cells that the smallest number of fetchers may ask come first. A cell goes to that fetcher,
+    of those who may ask it, whose cells so far have the least sum of shares.
 
     Args:
-        cells, fetchers, shares: (E,) each, for each pair of a cell j, numbered from 0 without gaps, and a fetcher i
-        who may ask it: j, i and W_ij/W_iv, the ratio of i's fetch probabilities for j and v.
+        cells, fetchers, shares: (E,) each, for each pair of a cell j, numbered from 0 without gaps, and a fetcher i who
+        may ask it: j, i and W_ij/W_iv, the ratio of i's fetch probabilities for j and v.
     """
     load = [0.0] * count
     counts = np.bincount(cells)
@@ -142,17 +148,18 @@ def _assign(cells: Ints, fetchers: Ints, shares: Floats, count: int) -> Ints:
 def _rings(
     users: Ints, cells: Ints, entries: Floats, *, rates: Floats, draws: Ints, num_cells: int
 ) -> tuple[Floats, Floats]:
-    """The probability h that each of K users submits the noisy label of a foreign cell, (K,), and u that each of C
-    cells' labels stays hidden, (C,).
+    """For each of K users, the probability h that she submits the noisy label of a foreign cell, (K,); and for each of
+    C cells, a lower bound of the probability u that its label stays hidden, (C,).
 
-    Cells are users whose noisy labels may hide the target's; each is assigned to one user. S_k are the cells from which
-    user k may fetch and that are not assigned to her, W_kj is the probability that she fetches from j, and W_k(S_k)
-    their sum. h_k = rate_k W_k(S_k). The proof reveals labels of S_k at random, such that it reveals some label with
-    probability h_k. With R_k draws of user k, u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)), rounded down.
+    Cells are users whose noisy labels may hide the target's; each is assigned to one user who may fetch it. The foreign
+    cells S_k of user k are those that she may fetch from and that are not assigned to her. Let W_kj be the probability
+    that she fetches from j, and W_k(S_k) the sum of it over S_k. Then h_k = rate_k W_k(S_k). The proof reveals the
+    label of each cell of S_k independently at random, such that it reveals some label with probability h_k. This is
+    done R_k times for user k, once for each label that she fetched. So u_j = Π_k (1-h_k)^(R_k W_kj/W_k(S_k)).
 
     Args:
-        users, cells, entries: (E,) each, k, j and W_kj for each j in S_k. rates, draws: (K,), of each user: the
-        probability that what she fetched is seen, and how many labels she fetched. num_cells: C.
+        users, cells, entries: (E,) each, k, j and W_kj for each j in S_k. rates, draws: (K,) each, for each user the
+        probability that what she fetched is seen, and R_k, how many labels she fetched. num_cells: C.
     """
     total = np.bincount(users, weights=entries, minlength=len(rates))
     hit = np.minimum(rates * total, 1.0)
@@ -165,17 +172,17 @@ def _rings(
 
 
 def _hidden_weight(fetchers: Ints, entries: Floats, hidden: Floats, count: int) -> tuple[Floats, Floats]:
-    """The laws, (F, L), of the hidden weights of F = `count` fetchers, as numbers of units from 0 to L-1, and each
-    fetcher's unit, (F,).
+    """How well each of F = `count` fetchers hides the target's label: the law of her hidden weight, as probabilities of
+    0 to L-1 units, (F, L), and her unit, (F,).
 
-    A fetcher may fetch the target's label. Certain other users, her cells, are assigned to her, and their noisy labels
-    stay hidden or are revealed. Her hidden weight is the probability with which she fetches from those that stay
-    hidden. Her unit is the weight of her cells if their weights are equal, else 1/32 of their mean.
+    A fetcher may fetch the target's label. Certain other users, her cells, are assigned to her; the noisy label of each
+    stays hidden or is revealed. Her hidden weight is the sum of her fetch probabilities for the cells that stay hidden.
+    Her unit is the weight of one cell if all her cells have equal weights, else 1/32 of their mean.
 
     Args:
-        fetchers, entries, hidden: (C,) each: for each cell its fetcher, its weight (the probability that she
-        fetches from it) and the probability that it stays hidden; cells are hidden independently. Weights are
-        rounded down to multiples of the units.
+        fetchers, entries, hidden: (C,) each: for each cell its fetcher, its weight (the probability that she fetches
+        from it) and the probability that it stays hidden; cells are hidden independently. Weights are rounded down to
+        multiples of the unit.
     """
     # A fetcher's unit is the weight of her cells if their weights are equal, else a part of their mean.
     order = np.argsort(fetchers, kind="stable")

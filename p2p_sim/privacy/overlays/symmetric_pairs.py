@@ -1,17 +1,18 @@
 """Products of symmetric pairs as laws of the privacy loss on one grid, rounded so that bounds only grow.
 
-A pair is two laws, P and Q, of what a user shows. A *symmetric* pair is a mixture of parts. A part shows the loss -ℓ
-with probability `low` and +ℓ with probability `high` under P, and the other way round under Q, where ℓ = ln(high/low).
-The rest is equally likely under both. The three-point pair (τ, 1-2τ-w, τ+w) against its mirror image is low = τ,
-high = τ+w.
+A pair is two laws, P and Q, of what a user shows. A *symmetric* pair is a mixture of parts. Each part has two numbers
+`low` and `high`. Under P it shows the privacy loss -ℓ with probability `low` and +ℓ with probability `high`; under Q
+the two probabilities are exchanged. Here ℓ = ln(high/low). The rest is equally likely under both laws. The three-point
+pair, (τ, 1-2τ-w, τ+w) against its mirror image, has one part with low = τ and high = τ+w.
 
-A loss between the points kg and (k+1)g of the grid is split between the two. The hockey-stick curve of the pair (HS_r
-as a function of r) remains at every e^(kg), and becomes linear in between. The curve is convex, so that the new pair's
-curve is nowhere below the old one; and pairs with larger curves have products with larger curves (Blackwell).
+A loss between the points kg and (k+1)g of the grid is split between the two points. The hockey-stick curve of the pair
+(HS_r as a function of r) keeps its value at every r = e^(kg), and becomes linear in between. The curve is convex, so
+that the new pair's curve is nowhere below the old one; and pairs with larger curves have products with larger curves
+(Blackwell).
 
-Rounding: `low` and `high` have errors of a few u, and are moved apart by more before they are used. All terms of a law
-are non-negative. So the law of a sum of N losses is off by N times the 8u of each loss, and by the errors that
-`SymmetricLosses.plus` adds.
+Rounding: let u = 2^-53 be the unit of rounding. `low` and `high` have errors of a few u, and are moved apart by more
+before they are used. All terms of a law are non-negative. So the relative error of the law of a sum of N losses is N
+times the 8u of each loss, plus the errors that `SymmetricLosses.plus` adds.
 """
 
 import math
@@ -31,7 +32,7 @@ LEAST_FLIP = 1e-100
 _APART = 2.0**-48
 """Relative amount by which `low` and `high` are moved apart; larger than their rounding errors."""
 _NEGLIGIBLE = 1e-40
-"""Probability below which the ends of a law are cut off, and charged."""
+"""Probability below which the ends of a law are cut off; what is cut off is added to the bound."""
 _POINTS = 3000
 """Approximate number of points of the grid for the sum of all losses."""
 
@@ -40,7 +41,7 @@ _POINTS = 3000
 class Pair:
     """The symmetric pair of each of `count` users.
 
-    low, high: (J,), `low` and `high` of each part. leak: the probability that a user shows the bit itself.
+    low, high: (J,), `low` and `high` of each of J parts. leak: the probability that a user shows the bit itself.
     """
 
     low: Floats
@@ -50,8 +51,12 @@ class Pair:
 
     @staticmethod
     def three_point(level: float, weight: float, rate: float, count: int) -> "Pair":
-        """The pair of laws of `count` users who each, seen with probability `rate`, show three outcomes: with
-        probabilities (τ, 1-2τ-w, τ+w) for one noisy label of the target, and (τ+w, 1-2τ-w, τ) for the other.
+        """The pair of laws of `count` users who are each seen with probability `rate` and then show one of three
+        outcomes. The outcomes' probabilities are (τ, 1-2τ-w, τ+w) for one noisy label of the target, and
+        (τ+w, 1-2τ-w, τ) for the other.
+
+        If a user's probability of submitting a 1 lies in [τ, 1-τ-w] for the target's noisy label 0, her submission
+        shows no more than this.
 
         Args:
             level: τ. weight: w, the probability that a user fetches the target's label.
@@ -63,8 +68,8 @@ class Pair:
 class SymmetricLosses:
     """The law of the privacy loss of a symmetric pair of laws, or of a sum of such losses, on a grid.
 
-    law: (K,), probabilities under P of the losses (first + 0, 1, ...) · grid, off by at most `error` times themselves.
-    lost: probability of an infinite loss, what was cut off included.
+    law: (K,), probabilities under P of the losses (first + 0, 1, ...) · grid, with relative errors of at most `error`.
+    lost: probability of an infinite loss, including what was cut off.
     """
 
     law: Floats
@@ -74,12 +79,13 @@ class SymmetricLosses:
     error: float = 0.0
 
     def divergence(self, ratio: float, limit: float | None = None) -> float:
-        """Upper bound of the hockey-stick divergence Σ max(0, P - ratio·Q) of two laws P and Q, which is the same with
-        P and Q exchanged.
+        """Upper bound of the hockey-stick divergence Σ max(0, P - ratio·Q) of the two laws P and Q of the pair; it is
+        the same with P and Q exchanged.
 
         Args:
-            ratio: e^ε, at least 1. To allow for rounding, its logarithm is lowered by four rounding errors u =
-            2^-53 of itself and of the largest loss. limit: has no effect; other bounds with this method use it.
+            ratio: e^ε, at least 1. To allow for rounding, its logarithm is lowered by four rounding errors u = 2^-53,
+            relative to itself and to the largest loss. limit: ignored; other classes with this method can stop early
+            once the result's side of it is known.
         """
         losses = self.grid * (self.first + np.arange(len(self.law)))
         least = math.log(ratio) * (1.0 - 4.0 * UNIT) - 4.0 * UNIT * (1.0 + float(np.abs(losses).max(initial=0.0)))
@@ -116,8 +122,11 @@ class SymmetricLosses:
 def product(pairs: Sequence[Pair]) -> SymmetricLosses:
     """The law of the privacy loss that bounds what all users together show: losses of independent users add up.
 
-    The probability 1 - Π (1 - leak) that some user shows the target's noisy label itself, `leak` for each user, is
-    added to `lost`, the probability of an infinite loss.
+    Each user shows the target's noisy label itself with probability `leak`. The probability 1 - Π (1 - leak) that some
+    user does so is added to `lost`, the probability of an infinite loss.
+
+    Args:
+        pairs: groups of users, with the two laws of what one user of the group shows, and how many users there are.
     """
     hidden = 0.0  # ln Π (1 - leak)
     pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
@@ -133,11 +142,11 @@ def product(pairs: Sequence[Pair]) -> SymmetricLosses:
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
-    """The step of the grid of privacy losses: the loss itself if all users' losses are equal, else an eighth of a
-    typical loss, or more.
+    """The step of the grid of privacy losses: the loss itself if all users' losses are equal, otherwise an eighth of
+    their mean, or more. The mean is over all parts of all users' pairs, with weights high - low.
 
     It is more where the grid would have over 3,000 points in 26 standard deviations of the sum of losses, or over 500
-    in the largest loss; 1 if no loss is positive.
+    in the largest loss. It is 1 if no loss is positive.
     """
     low = np.concatenate([p.low for p in pairs] or [np.ones(1)])
     high = np.concatenate([p.high for p in pairs] or [np.full(1, 2.0)])
@@ -156,12 +165,15 @@ def _grid(pairs: Sequence[Pair]) -> float:
 
 
 def _step(pair: Pair, grid: float) -> Floats:
-    """The law of one user's privacy loss on the points -K..K of the grid, (2K+1,).
+    """The law of one user's privacy loss on the points -K, ..., K of the grid, (2K+1,), where K is the point next above
+    her largest loss.
 
-    Her pair of laws has parts with a loss ℓ = ln(high/low): -ℓ with probability low, ℓ with probability high. `leak`,
-    the probability that she shows the target's noisy label itself, counts as a loss of 0 here. With g = `grid`, a loss
-    between kg and (k+1)g goes to both points so that the divergence at e^(kg) is kept: the mass at -(k+1)g is (high -
-    e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest of low is at -kg.
+    Her pair of laws P and Q is a mixture of parts, each with two probabilities low <= high and the loss
+    ℓ = ln(high/low). Under P a part has the loss -ℓ with probability low, and ℓ with probability high. All other
+    outcomes are equally likely under P and Q and have the loss 0; so has here the target's noisy label itself, which
+    `product` charges apart. With g = `grid`, a loss between kg and (k+1)g is split between both points such that the
+    divergence at e^(kg) stays the same: the mass at -(k+1)g is (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest
+    of low is at -kg. Positive losses have these masses times e^((k+1)g) and e^(kg).
     """
     below = np.maximum(np.floor(np.log(pair.high / pair.low) / grid + 1e-12), 0.0)
     near, far = np.exp(below * grid), np.exp((below + 1.0) * grid)
@@ -179,13 +191,14 @@ def _step(pair: Pair, grid: float) -> Floats:
 
 
 class LevelBound(NamedTuple):
-    """What bounds the fetchers of a target at one level τ. A fetcher is *stray* at τ if p_i < τ or p_i + w > 1-τ.
+    """Bounds of what the fetchers of a target show, at one level τ. A fetcher is *stray* at τ if p_i < τ or
+    p_i + w > 1-τ.
 
-    p_i is the probability that i's submission is 1 if the target's bit is 0, and p_i + w if it is 1, given all others.
-    All noisy bits but the target's are revealed. Stray fetchers count as showing whether they fetched the target's bit,
-    and, if so, the bit. leak: the probability that the bit is shown so. always: the part of `leak` of fetchers who
-    count as stray at every p_i. stray: a bound of the probability that any other fetcher is stray. law: bounds those
-    who are not stray.
+    All noisy bits except the target's are revealed. Given these, i's submission is 1 with probability p_i if the
+    target's bit is 0, and p_i + w if it is 1. Stray fetchers count as showing whether they fetched the target's bit,
+    and, if so, the bit. leak: the probability that a stray fetcher shows the bit. always: the part of `leak` that is
+    due to fetchers who count as stray at every p_i. stray: a bound of the probability that any other fetcher is stray.
+    law: bounds what fetchers who are not stray show.
     """
 
     leak: float
@@ -199,10 +212,10 @@ class Levels:
     """Bounds of HS_r of the product of a target's fetchers at several levels τ, and the best combination of them.
 
     exposure: a bound of the probability that anybody submits the target's bit, and so of every divergence. bounds: one
-    for each level. With H the divergence of a level's law, HS_r <= leak + H at each level. If nobody is stray at a
-    level, HS_r <= always + H. Sort the levels so that the values G_k = always + H fall: G_0 = exposure > G_1 > ... Let
-    s_k be the least `stray` of the levels k, k+1, ... HS_r exceeds G_k only if somebody is stray at each of these. So
-    HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this bound is never smaller.
+    for each level. Let H be the divergence of a level's law. At each level HS_r <= leak + H. If nobody is stray at a
+    level, HS_r <= always + H. Sort the K levels so that the values G_k = always + H fall: G_0 = exposure > G_1 > ... >
+    G_K. Let s_k be the least `stray` of the levels k, ..., K. HS_r exceeds G_k only if somebody is stray at each of
+    these levels. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this bound is never smaller.
     """
 
     exposure: float
@@ -212,30 +225,36 @@ class Levels:
         """Upper bound of the hockey-stick divergence HS_ratio of what is seen if a user's noisy label is 1 and if it is
         0.
 
-        It combines bounds at several levels τ. At a level, fetchers whose probability of submitting a 1 is in an
-        interval given by τ show little, and all others count as showing the noisy label; how likely this is is averaged
-        over all other users' noisy labels, which count as revealed.
+        It combines bounds for several thresholds τ. For one τ, submitters who may have fetched the label and whose
+        probability of submitting a 1 is in [τ, 1-τ-w] show little, where w is the probability that they fetched it. All
+        other submitters count as showing the label if they fetched it. How likely such submitters are is averaged over
+        all other users' noisy labels, which count as revealed. Without any threshold the bound is the probability that
+        anybody submits the label.
 
         Args:
-            ratio: at least 1. limit: has no effect; other bounds with this method use it.
+            ratio: at least 1. limit: ignored; other classes with this method can stop early once the result's side of
+            it is known.
         """
         if not self.bounds:
             return self.exposure
         return self.combined(np.array([bound.law.divergence(ratio) for bound in self.bounds]))
 
     def combined(self, within: Floats) -> float:
-        """The best bound of the divergence HS_ratio that follows from K > 0 levels.
+        """The best bound of the divergence HS_ratio of what is seen of the target's noisy label that follows from K > 0
+        thresholds τ.
 
-        A level is a threshold τ. At it, fetchers whose probability of submitting a 1 is outside an interval given by τ
-        are stray, and count as showing the target's noisy label if they fetched it. The bound is the least of three:
-        the probability that anybody submits this label; the least sum, over levels, of the probability that strays show
-        it and H; and a sum over all levels that uses how likely it is that anybody is stray.
+        For a threshold τ, fetchers (users who may have fetched the label) whose probability of submitting a 1 is
+        outside [τ, 1-τ-w] are stray, where w is the probability that they fetch the label. They count as showing it if
+        they fetched it. Let H be the divergence of what all other fetchers show. The bound is the least of three: the
+        probability that anybody submits the label; the least over the thresholds of H plus the probability that a stray
+        fetcher shows the label; and a sum over all thresholds, sorted, of the steps between their values of H, each
+        times the probability that at every better threshold somebody is stray.
 
         Args:
-            within: (K,), for each level the divergence H of what fetchers who are not stray show.
+            within: (K,), H for each threshold.
         """
         leaks, always, strays = np.array([bound[:3] for bound in self.bounds]).T
-        # min over k of leak_k + H_k.
+        # The least leak_k + H_k over all levels k.
         single = float((leaks + within).min())
         # G_K + Σ (G_(k-1) - G_k) min(1, s_k).
         values = np.minimum(self.exposure, always + within)
@@ -247,14 +266,15 @@ class Levels:
 
 
 def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limit: float | None = None) -> float:
-    """The bound keep · HS_r of δ(ε) of the target's label, 0 if keep is not positive.
+    """The bound keep · HS_r of δ(ε) of the target's label; 0 if keep is not positive.
 
-    HS_r is the hockey-stick divergence of what is seen if her noisy label is 1 and if it is 0, and keep = 1-α-αe^ε,
-    rounded up. r = (e^ε(1-α)-α)/keep is rounded down, as HS_r falls with r.
+    HS_r is the hockey-stick divergence of what is seen if her noisy label is 1 and if it is 0. Her noisy label is her
+    label flipped with probability α, which gives keep = 1-α-αe^ε, rounded up here, and r = (e^ε(1-α)-α)/keep, rounded
+    down, as HS_r falls with r.
 
     Args:
-        levels: an object whose method `divergence` bounds HS_r. limit: a δ with which the result will be compared;
-        the result may then be larger, but is on the same side of it. None: the bound itself.
+        levels: an object whose method `divergence` bounds HS_r. flip_prob: α. limit: a δ with which the result will be
+        compared; the result may then be larger, but is on the same side of it. None: the bound itself.
     """
     keep, ratio = amplified(flip_prob, epsilon)
     if keep == 0.0:

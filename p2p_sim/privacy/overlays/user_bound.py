@@ -1,8 +1,9 @@
-"""Bounds of one user's δ(ε): the three-point pairs of her label's fetchers at several levels τ, and other bounds.
+"""Bounds of one user's δ(ε): those of the three-point pairs of her label's fetchers at several levels τ, and others.
 
-At a level τ the three-point pairs bound the fetchers whose p_i lie in [τ, 1-τ-w] (see `fetch_distribution`). A
-fetcher's p_i lies outside only if the weighted sum of the other noisy bits of her row, or the weighted sum of their
-complements, is below τ. `Tails` bounds how likely this is.
+At a level τ the three-point pairs bound the fetchers whose p_i lie in [τ, 1-τ-w] (see `fetch_distribution`). p_i is the
+probability that fetcher i submits a 1 if the target's noisy bit is 0, and w the probability that she fetches from the
+target. p_i lies outside only if the sum of i's fetch probabilities for the other users with noisy bit 1, or for those
+with noisy bit 0, is below τ. `Tails` bounds how likely this is.
 """
 
 import math
@@ -28,13 +29,13 @@ from p2p_sim.privacy.overlays.symmetric_pairs import (
 from p2p_sim.privacy.randomized_response import cross, local_delta, outward
 
 _STRENGTHS = 2.0 ** np.arange(-6.0, 8.0, 0.25)
-"""Parameters that Chernoff's bound tries, times the largest weight."""
+"""Values of Chernoff's parameter that are tried; each is divided by the largest weight."""
 MOST_LINES = 128
 """Largest number of different weights of one target's fetchers that are kept apart."""
 _GRID = 24
-"""More than `MOST_LINES` different weights are rounded up to about twice this number of values."""
+"""If there are more than `MOST_LINES` different weights, they are rounded up to about twice this number of values."""
 _FEW = 8
-"""Largest number of levels that are combined first; then all levels are combined."""
+"""Largest number of levels that are combined at first; if that is not enough, all levels are combined."""
 
 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
@@ -42,9 +43,9 @@ def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
     probability below the level.
 
     w_j is the probability that she fetches from user j, whose noisy label counts as Bernoulli(α); labels of 1 only make
-    the sum larger. For equal w_j it is a binomial tail, else Chernoff's bound. SciPy's incomplete beta function was
-    measured to be accurate to 5e-13, relative; 1e-11 is charged. As much is charged for Chernoff's bound, whose
-    exponent is a sum of logarithms that is accurate to 1e-13, relative.
+    the sum larger. For equal w_j the bound is a binomial tail, otherwise Chernoff's bound. SciPy's incomplete beta
+    function was measured to be accurate to 5e-13, relative; the tail is enlarged by 1e-11. Chernoff's bound is enlarged
+    by as much; its exponent is a sum of logarithms that is accurate to 1e-13, relative.
 
     Args:
         weights: w_j, sorted, positive; if there are none, the bounds are 1. flip_prob: α in (0, 1/2]. levels: (K,),
@@ -62,8 +63,8 @@ def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
 def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats:
     """Upper bounds of Pr[w · Bin(count, α) < level] at each level, (K,), w = `weight`.
 
-    It is how likely a user, who fetches from each of `count` others with probability w, is to submit a 1 with a
-    probability below the level, where their noisy labels are 1 with probability α.
+    A user fetches from each of `count` others with probability w, and their noisy labels are 1 with probability α. The
+    result bounds how likely it is that she submits a 1 with a probability below the level.
     """
     fewer = np.ceil(levels / weight * (1.0 + 1e-12))
     inside = np.minimum(fewer, count)
@@ -76,8 +77,8 @@ def _factors(weights: Floats, strengths: Floats, flip_prob: float) -> Floats:
     """Σ_j ln E exp(-s · w_j · Bernoulli(α)) over all weights w_j, for each of S positive parameters s in `strengths`,
     (S,).
 
-    It is the logarithm of the moment generating function in Chernoff's bound of Pr[Σ_j w_j Bernoulli(α) < level]; the
-    bound tries all these s.
+    Chernoff's bound of Pr[Σ_j w_j Bernoulli(α) < level] needs this logarithm of a moment generating function, and tries
+    all these s.
     """
     values, counts = np.unique(weights, return_counts=True)
     return np.asarray(np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts)
@@ -90,14 +91,15 @@ def _chernoff(exponents: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Tails:
-    """Bounds of the probability that a user's p_i is below a level, for rows of a table, each without one entry.
+    """Bounds of the probability that a user's p_i is below a level. Each is for a row of a table without one of its
+    entries.
 
     p_i is the sum of the entries of row i for users, other than the target, whose noisy bit is 1.
 
     Args:
-        row: returns the entries of a user's row for users with hidden bits, in any order.
+        row: a function that returns the entries of a user's row for users with hidden bits, in any order.
         flip_prob: α in (0, 1/2]. levels: (K,), positive.
-        without: how many of the largest remaining entries are left out as well, since their bits may be known.
+        without: how many of the largest remaining entries are left out as well, since the learner may know their bits.
     """
 
     row: Callable[[int], Floats]
@@ -106,15 +108,14 @@ class Tails:
     without: int = 0
 
     def lacking(self, users: Ints, entries: Floats) -> Floats:
-        """Bounds of the probability that the submission of user i is a 1 with a probability p_i below a level, (F, K),
-        for F users and K levels.
+        """Bounds of the probability that p_i is below each of the K thresholds in `levels`, (F, K), for F users i.
 
-        p_i is the sum of i's fetch probabilities for the users besides the target whose noisy label is 1. The target's
-        noisy label is left out of i's row.
+        p_i is the probability that i's submission is a 1 if the target's noisy label is 0, given the others: the sum of
+        i's fetch probabilities for the users besides the target whose noisy label is 1.
 
         Args:
-            users: (F,), the users i. entries: (F,), the probability that i fetches from the target, which must be
-            an entry of her row for a hidden noisy label.
+            users: (F,), the users i. entries: (F,), for each the probability that she fetches from the target. It must
+            be one of her fetch probabilities for users whose noisy labels the learner does not know.
         """
         bounds = np.zeros((len(entries), len(self.levels)))
         uneven: list[int] = []
@@ -134,26 +135,30 @@ class Tails:
         return bounds
 
     def worst(self, users: Ints, count: int) -> Floats:
-        """Bounds of the probability that a user's probability of submitting a 1 is below each of K levels, as (count,
-        K) with equal rows.
+        """Bounds of the probability that a user's probability of submitting a 1 is below each of the K thresholds in
+        `levels`, as (count, K) with equal rows.
 
-        They hold for each of the users, and whichever entry of her row, the target's, is left out.
+        They hold for each of the users, and for any target: the sum of a user's fetch probabilities for others with
+        noisy label 1 counts without the largest one, as that may be her probability for the target.
 
         Args:
-            users: the users. count: how many copies of the bounds are returned.
+            users: the users, by number. count: how many copies of the bounds are returned.
         """
         bounds = self.lacking(users, np.array([self.row(user).max(initial=0.0) for user in users.tolist()]))
         return np.broadcast_to(bounds.max(axis=0, initial=0.0), (count, len(self.levels)))
 
     def _even_bounds(self, user: int, entry: float) -> Floats | None:
-        """Bounds, (K,), of the probability that a user's probability of submitting a 1 is below each level, with one
-        entry of her fetch probabilities left out.
+        """Bounds, (K,), of the probability that a user's probability of submitting a 1 is below each of the K
+        thresholds in `levels`, with one of her fetch probabilities left out.
 
         Args:
-            entry: the entry for the target. As many of the largest others as `without` says are left out as well.
+            user: her number. entry: the fetch probability that is left out, that for the target. If the learner may
+            know noisy labels that coalition members fetched, as many of the largest others (`without`) are left out as
+            well.
 
         Returns:
-            None if `without` is 0 and the other entries differ: then these bounds, for equal entries, do not apply.
+            None if no label may be known so and the remaining fetch probabilities differ: then the quick bounds for
+            equal ones do not apply.
         """
         if self.without:
             hiding = self._hiding(user)
@@ -168,28 +173,43 @@ class Tails:
 
     @remembered
     def _bounds_of(self, weights: bytes) -> Floats:
-        """`tail_bounds` of sorted weights, given by the bytes of their array."""
+        """Bounds of the probability that a user submits a 1 with a probability below each of the K thresholds in
+        `levels`, (K,), stored for equal arguments.
+
+        Args:
+            weights: the bytes of the sorted float64 array of her fetch probabilities that count; bytes, unlike an
+            array, can be looked up among the stored results.
+        """
         return tail_bounds(np.frombuffer(weights), self.flip_prob, self.levels)
 
     @remembered
     def _bounds_of_equal(self, weight: float, count: int) -> Floats:
-        """`tail_bounds` of `count` equal weights."""
+        """Bounds of the probability that a user submits a 1 with a probability below each of the K thresholds in
+        `levels`, (K,), stored for equal arguments.
+
+        Args:
+            weight: her fetch probability for each of `count` others, whose noisy labels are each 1 with probability α.
+        """
         return _even(weight, count, self.flip_prob, self.levels)
 
     def _hiding(self, user: int) -> Floats:
-        """The entries of a user's row for users with hidden bits, ascending."""
+        """A user's fetch probabilities for users whose noisy labels the learner does not know, ascending."""
         return np.sort(self.row(user))
 
     @remembered
     def _ends(self, user: int) -> tuple[int, list[float]]:
-        """How many entries of a user's row are for hidden bits, and the two least and the two largest, ascending."""
+        """How many fetch probabilities a user has for users whose noisy labels the learner does not know, and the two
+        least and the two largest of them, ascending.
+
+        They tell quickly whether all are equal once any one is left out.
+        """
         hiding = self._hiding(user)
         return hiding.size, [*hiding[:2].tolist(), *hiding[-2:].tolist()]
 
     @remembered
     def _moments(self, user: int) -> Floats:
-        """(2, S): the S positive parameters that Chernoff's bound tries for a user's row of fetch probabilities, and
-        the row's logarithm of the moment generating function at each (`_factors`).
+        """What Chernoff's bound needs for a user's fetch probabilities w_j for users with hidden noisy labels, (2, S):
+        the S positive parameters s that it tries, and for each s the sum over j of ln E exp(-s · w_j · Bernoulli(α)).
         """
         hiding = self._hiding(user)
         strengths = _STRENGTHS / hiding[-1]
@@ -201,13 +221,13 @@ class TargetLevels:
     """The bounds of `Levels` for one target, each level computed when it is first needed.
 
     Her fetchers come in groups. The users of a group have equal rows, so that all or none of them are stray. A larger
-    weight gives a pair with a larger curve, so weights may be rounded up.
+    weight gives a pair of laws with larger divergences, so that weights may be rounded up.
 
     Args:
         weights, rates, counts: (G,), each group's w, its users' rate, and how many users it has.
         flip_prob: α in [0, 1/2].
-        tails: (G, K), at each level of `SHARES` the bound of `Tails` for the groups' rows without the target; None if α
-            is below `LEAST_FLIP`.
+        tails: (G, K), for each group and each level of `SHARES` the bound of `Tails` for the group's row without the
+            target; None if α is below `LEAST_FLIP`.
         copies: (G,), how many such groups there are, each with a row of its own.
     """
 
@@ -228,7 +248,9 @@ class TargetLevels:
     @cached_property
     def _exposures(self) -> Floats:
         """For each of G groups of users with equal rows of fetch probabilities, the probability that some user of the
-        group submits the target's noisy label, (G,); rounded up.
+        group submits the target's noisy label, (G,), rounded up; in the order of `weights`.
+
+        The bounds use it for groups whose users count as showing that label openly.
         """
         with np.errstate(divide="ignore"):
             unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
@@ -239,27 +261,30 @@ class TargetLevels:
         return any_of(self._exposures, self.copies)
 
     def all(self) -> Levels:
-        """The bound that combines all levels."""
+        """The bound of what is seen of the target's noisy label that combines all levels: thresholds τ between 0.05 α
+        and 0.95 α for a fetcher's probability of submitting a 1.
+        """
         return self.some(range(len(SHARES)))
 
     def some(self, levels: Sequence[int]) -> Levels:
-        """The bound of what is seen of the target's noisy label that combines some levels; no less than that of all
-        levels.
+        """The bound of what is seen of the target's noisy label that combines some thresholds τ; no less than the bound
+        that combines all of them.
 
-        A level is a threshold τ. Fetchers whose probability of submitting a 1 is not between τ and 1-τ-w count as
-        showing the target's noisy label if they fetched it, w the probability that they do.
+        For one τ, users who may fetch the label and whose probability of submitting a 1 is not between τ and 1-τ-w
+        count as showing the label if they fetched it, where w is the probability that they fetch it.
 
         Args:
-            levels: indices in `SHARES`, the levels as shares of α.
+            levels: indices of the thresholds in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share
+            times α.
         """
         return Levels(self._exposure, tuple(bound for level in levels if (bound := self._level(level)) is not None))
 
     def best(self, ratio: float) -> tuple[int, ...]:
-        """Indices in `SHARES` of up to 8 levels that together bound the divergence HS_ratio nearly as well as all,
-        chosen greedily.
+        """Indices of up to 8 thresholds τ that together bound the divergence HS_ratio nearly as well as all, chosen
+        greedily. They are indices in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share times α.
 
-        A level is a threshold, a share of α, for a fetcher's probability of submitting a 1; each gives a bound of what
-        is seen of the target's noisy label. It is empty if no level gives one.
+        A user who may fetch the target's label submits a 1 with a probability that is compared with τ. Each τ gives a
+        bound of what is seen of the label. The result is empty if no τ gives one.
         """
         chosen: tuple[int, ...] = ()
         within = {k: bound.law.divergence(ratio) for k in range(len(SHARES)) if (bound := self._level(k))}
@@ -272,17 +297,26 @@ class TargetLevels:
 
     @remembered
     def _level(self, level: int) -> LevelBound | None:
-        """The bound of what is seen of the target's noisy label at one level τ, which is `SHARES[level]` times α; None
-        if it would be little better than the probability that anybody submits the label, or if there are no bounds of
-        tails.
+        """The bound of what is seen of the target's noisy label that follows from one threshold τ. It is None if it
+        would be little better than the probability that anybody submits the label, or if no bounds of `tails` are
+        given.
 
-        Fetchers whose probability of submitting a 1 may not be in [τ, 1-τ-w] are stray, w the probability that they
-        fetch from the target: they count as showing her noisy label if they submit it. All others show at most three
-        outcomes each, with probabilities (τ, 1-2τ-w, τ+w) or in reverse order.
+        Fetchers are the users who may fetch from the target, and w is the probability that one of them does. Those
+        whose probability of submitting a 1 may not be in [τ, 1-τ-w] are stray: they count as showing her noisy label if
+        they submit it. All others count as showing three outcomes each, with probabilities (τ, 1-2τ-w, τ+w) for one
+        noisy label and in reverse order for the other, which is no less than what they show.
+
+        Args:
+            level: the index of τ/α in `SHARES`, a list of shares from 0.05 to 0.95.
+
+        Returns:
+            The probability that a stray fetcher shows the label; the part of it that is due to fetchers who always
+            count as stray; the probability that any other is stray; and the law of the privacy loss of all who are not
+            stray.
         """
         if self.tails is None:
             return None
-        # A group strays if its p_i < τ or p_i + w > 1-τ; it always strays where [τ, 1-τ-w] is empty.
+        # A group is stray if its p_i < τ or p_i + w > 1-τ. It always counts as stray if [τ, 1-τ-w] is empty.
         threshold, weights, copies = SHARES[level] * self.flip_prob, self.weights, self.copies
         chance = np.minimum(1.0, 2.0 * self.tails[:, level])
         chance[2.0 * threshold + weights >= 1.0] = 1.0
@@ -304,11 +338,11 @@ class TargetLevels:
 
 
 def any_of(chances: Floats, copies: Floats, draws: int = 1) -> float:
-    """Probability that at least one of several independent events happens, rounded up.
+    """The probability that at least one of several independent events happens, rounded up.
 
     Args:
         chances: (E,), the probability of each event. copies: (E,), how many events have this probability.
-        draws: independent trials of each event.
+        draws: how many independent trials each event has.
     """
     with np.errstate(divide="ignore"):
         none = draws * float((copies * np.log1p(-np.minimum(chances, 1.0))).sum())  # logarithm of the probability
@@ -321,8 +355,10 @@ class UserBound:
 
     Args:
         flip_prob: α in [0, 1/2].
-        met: probability that a member fetched her bit, or 1 if the bit is known: then only the local noise protects.
-        ways: functions that each build a bound for the other case, called when first needed; the least bound counts.
+        met: probability that a coalition member fetched her bit, or 1 if the bit is known. Then only the noise on it
+            protects.
+        ways: functions that each build a bound for the case that no member fetched her bit; each is called when first
+            needed, and the least bound counts.
         levels: the levels that the last way combines, and of which the first way combines a few.
         precision: largest relative error of ε, which is rounded up.
     """
@@ -339,19 +375,20 @@ class UserBound:
         return min(self._bounds(epsilon))
 
     def holds(self, epsilon: float, delta: float) -> bool:
-        """Whether (ε, δ) is certified."""
+        """Whether the pair (ε, δ) is certified."""
         return any(bound <= delta for bound in self._bounds(epsilon, delta))
 
     def epsilon(self, delta: float) -> float:
-        """Certified ε(δ), at most ε₀."""
+        """Certified ε(δ), at most ε₀, the ε of the noise on a label alone."""
         return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
-        """Indices in `SHARES` of a few levels τ that together nearly give the least δ(ε); empty if another kind of
-        bound is better, or if there are no levels.
+        """Indices of a few thresholds τ that together nearly give the least δ(ε); empty if another kind of bound is
+        better, or if there are no thresholds. They are indices in `SHARES`, a list of shares of α from 0.05 to 0.95; τ
+        is such a share times α.
 
-        A level τ, a share of α, is a threshold for a fetcher's probability of submitting a 1; each level gives a bound
-        of what is seen of the user's noisy label.
+        A user who may fetch the label submits a 1 with a probability that is compared with τ; each τ gives a bound of
+        what is seen of the label.
         """
         if self.levels is None:
             return ()
@@ -363,14 +400,15 @@ class UserBound:
         return self.levels.best(ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Yield upper bounds of δ(ε), of which the least counts: that of the noise on her label alone, then one for
-        each of `ways`.
+        """Yield upper bounds of δ(ε), of which the least counts: first that of the noise on her label alone, then one
+        for each function in `ways`, which each build a bound of what the submissions show.
 
-        The latter average over whether a coalition member fetched the noisy label.
+        The latter are averages over two cases: a coalition member fetched the noisy label, so that only its noise
+        protects, or none did.
 
         Args:
-            delta: a δ with which the bounds will be compared; a bound may then be larger, but is on the same side
-            of it. None: the bounds themselves.
+            delta: a δ with which the bounds will be compared; a bound may then be larger, but is on the same side of
+            it. None: the bounds themselves.
         """
         direct = local_delta(self.flip_prob, epsilon).upper
         yield direct

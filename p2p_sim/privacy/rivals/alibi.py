@@ -1,9 +1,10 @@
 """ALIBI (Malek Esmaeili et al. 2021): Laplace noise on the one-hot label, then Bayes' rule.
 
-Changing the label moves the one-hot vector by 2 in L1 norm, so noise of scale b costs ε = 2/b; the soft label is a
-post-processing. With o the noisy vector, |o_c| - |o_c - 1| = 2 clip(o_c, 0, 1) - 1, so that the posterior of class c
-under the prior π is proportional to π_c e^{ε clip(o_c, 0, 1)}: O(K) operations a label, not the O(K²) that the vector
-approximation paper counts. All this is for real numbers: the figures say nothing about floating-point noise.
+Changing the label moves the one-hot vector by 2 in L1 norm, so that noise of scale b costs ε = 2/b. The soft label, the
+posterior of the label, is a post-processing. Let o be the noisy vector. As |o_c| - |o_c - 1| = 2 clip(o_c, 0, 1) - 1,
+the posterior of class c under the prior π is proportional to π_c e^{ε clip(o_c, 0, 1)}. This takes O(K) operations for
+each label, not the O(K²) that the vector approximation paper counts. All this is for real numbers: the figures say
+nothing about floating-point noise.
 """
 
 import math
@@ -20,7 +21,7 @@ _STEPS = 20_000
 
 
 def laplace_epsilon(noise_scale: float) -> float:
-    """The pure ε = 2/b of one noisy one-hot vector, rounded up.
+    """The pure ε = 2/b of one one-hot vector with noise, rounded up.
 
     Args:
         noise_scale: b, above 0, the scale of the Laplace noise on each of the K entries.
@@ -101,9 +102,9 @@ def laplace_advantage(noise_scale: float, num_classes: int) -> float:
 def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
     """δ(ε) of one noisy vector, exact to rounding: 1 - e^{-s} (1 + s/2) with s = 1/b - ε/2; 0 from ε = 2/b on.
 
-    Under two labels only two entries of the vector differ, each by 1. So the vector is a histogram in which one example
-    moves two cells by 1/b scales of the noise each (`histograms.laplace_delta`). δ(ε) grows with s, whose only rounding
-    is that of 2/b - ε.
+    The vector is the one-hot vector of a label plus Laplace noise of scale b on each entry. Under two labels only two
+    entries differ, each by 1, that is, by 1/b scales of the noise. δ(ε) grows with s, whose only rounding is that of
+    2/b - ε.
 
     >>> round(laplace_delta(2.0, 0.0).upper, 6), laplace_delta(2.0, 1.0).upper < 1e-15
     (0.241837, True)
@@ -121,8 +122,10 @@ def laplace_delta(noise_scale: float, epsilon: float) -> Bracket:
 
 
 def _variation(shift: float) -> float:
-    """1 - e^{-s} (1 + s/2): the total variation of two noisy entries that each move by s >= 0 scales of the noise.
+    """1 - e^{-s} (1 + s/2) for s = `shift`, at least 0: the total variation of two entries with Laplace noise if each
+    moves by s scales of the noise.
 
-    The error is at most 10 roundings, since the second term cancels at most half of the first.
+    δ(ε) of two entries that each move by m scales is this function at s = m - ε/2. The error is at most 10 roundings,
+    since the second term cancels at most half of the first.
     """
     return 1.0 if shift > 1e3 else -math.expm1(-shift) - shift / 2.0 * math.exp(-shift)

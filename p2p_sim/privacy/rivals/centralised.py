@@ -1,37 +1,38 @@
 """Accountant of a curator who resamples labels within a cluster, Algorithm 1 of the clustering paper.
 
-Labels are resampled with probability λ from a noisy distribution q̃ of the K classes, which is at least τ everywhere.
+Each of n labels is replaced, with probability λ, by a draw from q̃, a noisy distribution of the cluster's K classes. q̃
+is at least τ for each class.
 
 **Pure ε.** One changed label moves two shares by 1/n each. With Laplace noise of scale σ/n on every share, q̃ costs
 2/σ. Given q̃, the target's noisy label is a with probability λ q̃(a) + (1-λ) 1{her label is a}, and q̃(a) >= τ.
-Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)): Theorem 1 with its first term doubled. At τ = 1/K q̃ is uniform whatever the
-noise, and the first term is 0.
+Together ε <= 2/σ + ln(1 + (1-λ)/(λτ)). This is Theorem 1 with its first term doubled. If τ = 1/K, q̃ is uniform
+whatever the noise, and the first term is 0.
 
 **Events that attain the pure ε where q̃ is released.** Let the target hold a in one world and b in the other. In both
 events the noises of a and b lie in their exponential tails, on the side where the change costs 1/σ each:
 
-- corner: q̃ is τ everywhere but at a, that is, the noisy share of a is at least 1-(K-1)τ and every other at most τ.
+- corner: q̃ is τ everywhere except at a: the noisy share of a is at least 1-(K-1)τ, and every other at most τ.
   This event has ratio e^(2/σ) if the share of a is at most 1-(K-1)τ and every other at least τ;
 - edge (K >= 3): q̃(b) = τ and τ < q̃(a) <= τ + x. This implies that b was clipped to τ and that the noisy share of a is
   above τ. It has ratio e^(2/σ) if the share of a is at most τ and that of b at least τ. It happens, for example, if the
-  noisy share of b is at most τ, that of a in (τ, τ + x], that of a third class at least 1-(K-1)τ.
+  noisy share of b is at most τ, that of a is in (τ, τ + x], and that of a third class is at least 1-(K-1)τ.
 
-Together with "her noisy label is a" the log-ratio is 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
+Together with "her noisy label is a", either event has the log-ratio 2/σ + ln(1 + (1-λ)/(λ q̃(a))).
 
-Where q̃ is not released (β = 0), the learner sees noisy labels alone, whose own randomness hides more: for two classes
-`resampled_counts` brackets δ(ε); for any number of classes `resampled_classes` bounds it from above.
+Where q̃ is not released (β = 0), the learner sees the noisy labels alone. Their own randomness then hides more: for two
+classes `resampled_counts` brackets δ(ε); for any number of classes `resampled_classes` bounds it from above.
 
 **One resampled label together with the noisy shares** (`resampled_delta`). A changed label moves two shares by 1/n
-each, with Laplace noise of scale σ/n: two variables that each move by 1/σ scales. Their δ(t), called Δ(t), is known
-exactly (`histograms.laplace_delta`). Clipping and renormalising are a post-processing.
+each, that is, by 1/σ scales of their Laplace noise. Their δ(t), called Δ(t), is known exactly
+(`histograms.laplace_delta`). Clipping and renormalising are a post-processing.
 
-Given q̃ the target's noisy label is y with probability λ q̃(y), and 1-λ more if y is her own. For t >= 0
-its δ(t) is at most (1-λ) - (e^t - 1) λτ, or 0, as q̃ >= τ. That is the divergence of three outcomes with
-probabilities p = 1-λ+λτ, λτ and w = λ-2λτ in one world, and λτ, p and w in the other; this pair is its own mirror
-image.
+Given q̃, the target's noisy label is y with probability λ q̃(y), plus 1-λ if y is her own label. As q̃ >= τ, its δ(t)
+for t >= 0 is at most (1-λ) - (e^t - 1) λτ, or 0 if this is negative. This is the divergence of two laws on three
+outcomes: their probabilities are p = 1-λ+λτ, λτ and w = λ-2λτ in one world, and λτ, p and w in the other. The pair is
+its own mirror image.
 
-Given q̃ the others' noisy labels do not depend on the target's. So shares and label together are dominated by the
-product of the two pairs (adaptive composition; Zhu, Dong and Wang 2022, Theorem 10), and with l = ln(p/(λτ))
+Given q̃, the others' noisy labels do not depend on the target's. So the product of the two pairs dominates shares and
+label together (adaptive composition; Zhu, Dong and Wang 2022, Theorem 10). With l = ln(p/(λτ)),
 
     δ(ε) <= p Δ(ε-l) + λτ Δ(ε+l) + w Δ(ε),   where Δ(-t) = 1 - e^-t + e^-t Δ(t).
 """
@@ -88,8 +89,8 @@ class ClusterResampling(Accountant):
         noise_scale: σ in [0, ∞]; the Laplace noise on each share has scale σ/n.
         threshold: τ in [0, 1/K], the least noisy share.
         released: whether the learner gets the noisy distribution of the cluster (true with bias correction β > 0).
-        counted: whether bounds for noisy labels alone count what the labels' own randomness hides; if not, `epsilon`
-            states the pure ε. It has no effect if `released`.
+        counted: whether bounds for noisy labels alone take into account what the labels' own randomness hides; if not,
+            `epsilon` states the pure ε. It has no effect if `released`.
     """
 
     requires = ANYWHERE
@@ -154,7 +155,7 @@ class ClusterResampling(Accountant):
 
     @property
     def _laid_open(self) -> bool:
-        """Whether a label can be seen for certain: it is never resampled, or shares are released without noise."""
+        """Whether a label can be seen for certain: it is never replaced, or shares are released without noise."""
         return self.resampling_prob == 0.0 or (self.released and self.noise_scale == 0.0 and not self._uniform)
 
     @property
@@ -195,7 +196,9 @@ class ClusterResampling(Accountant):
         return Bracket(self._attained_delta(epsilon), min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ in (0, 1); the upper one is the pure ε, or a smaller one for noisy labels alone."""
+        """Bounds of ε at δ in (0, 1). The upper one is the pure ε, or a smaller ε if the learner sees noisy labels
+        alone.
+        """
         check_delta(delta)
         pure, basis = self.pure_epsilon, PURE
         if self._laid_open:
@@ -220,27 +223,27 @@ class ClusterResampling(Accountant):
 
     @property
     def _labels_alone(self) -> bool:
-        """Whether the learner sees noisy labels alone and the bounds count the labels' own randomness."""
+        """Whether the learner sees noisy labels alone and the bounds take the labels' own randomness into account."""
         return self.counted and not (self.released or self._laid_open or self._uniform)
 
     @property
     def _bounded(self) -> bool:
-        """Whether an upper bound of δ(ε) is known for the noisy labels alone, by `resampled_classes`, for any number of
-        classes.
+        """Whether a better upper bound of δ(ε) than from the pure ε is computed for the noisy labels alone, for any
+        number of classes. It takes into account that the other users' noisy labels are random too.
 
-        It is used if the noisy distribution is not released and a better bound for two classes is not available, for a
-        least share τ of at least 1e-9 and up to 131,072 users.
+        It is used if the noisy distribution of the cluster is not released and the bounds for two classes
+        (`_countable`) do not apply, for a least share τ of at least 1e-9 and up to 131,072 users.
         """
         alone = self._labels_alone and not self._countable
         return alone and self.threshold >= LEAST_THRESHOLD and self.cluster_size <= LARGEST_CLUSTER
 
     @property
     def _countable(self) -> bool:
-        """Whether both a lower and an upper bound of δ(ε) are computed for the noisy labels alone, by
-        `resampled_counts`.
+        """Whether both a lower and an upper bound of δ(ε) are computed for the noisy labels alone, from the law of how
+        many of them are 1.
 
-        They are for two classes, where the noisy distribution is not released, if the computation takes a few seconds
-        at most.
+        This is so for two classes, where the noisy distribution of the cluster is not released, if the computation
+        takes a few seconds at most.
         """
         return (
             self._labels_alone
@@ -339,7 +342,14 @@ class ClusterResampling(Accountant):
 
 @disk_cached
 def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
-    """Bounds of ε at δ by bisection of δ(ε), at most the pure ε; the lower one is 0 unless δ(ε) is `_countable`."""
+    """Bounds of ε at δ by bisection of δ(ε), at most the pure ε, stored on disk.
+
+    The upper bound follows from the upper bound of δ(ε). The lower bound follows from that of δ(ε) for two classes
+    whose noisy labels alone are seen, if the cluster is not too large to compute it; otherwise it is 0.
+
+    Args:
+        resampling: the accountant. delta: δ in (0, 1).
+    """
     pure, lower = resampling.pure_epsilon if resampling.pure_epsilon <= LARGEST_EPSILON else math.inf, 0.0
     if resampling._countable:
         lower, _ = crossing(lambda epsilon: resampling.delta(epsilon).lower > delta, pure, _PRECISION)
@@ -348,7 +358,7 @@ def _bisected(resampling: ClusterResampling, delta: float) -> Bracket:
 
 
 def laplace_tail(distance: float, scale: float) -> float:
-    """Pr[z >= distance] for Laplace noise z of the given scale."""
+    """Pr[z >= distance], where z is Laplace noise of the given scale."""
     half = 0.5 * math.exp(-abs(distance) / scale)
     return half if distance >= 0.0 else 1.0 - half
 
@@ -375,10 +385,12 @@ def resampled_delta(resampling_prob: float, noise_scale: float, threshold: float
 
 
 def _shares_delta(moved: float, epsilon: float) -> float:
-    """δ(ε) of two shares with Laplace noise, each of which a changed label moves by half of `moved` noise scales.
+    """δ(ε) of two shares with Laplace noise, each of which a changed label moves by half of `moved`.
 
-    ε may be negative, with δ(ε) = 1 - e^ε + e^ε δ(-ε), or infinite. If `moved` is infinite, δ is 1 for every ε of at
-    least 0.
+    Args:
+        moved: by how much both shares together move, in scales of the noise, at least 0; if infinite, δ is 1 for every
+        ε of at least 0. epsilon: ε, which may be infinite. It may be negative, with δ(ε) = 1 - e^ε + e^ε δ(-ε), as it
+        is what another privacy loss leaves of the ε that is asked for.
     """
     if epsilon < 0.0:
         return -math.expm1(epsilon) + math.exp(epsilon) * _shares_delta(moved, -epsilon)

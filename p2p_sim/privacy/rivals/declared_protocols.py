@@ -1,15 +1,17 @@
 """Accountants of protocols that declare the law of what the learner sees, given a cluster's noisy labels.
 
-**A law of submissions.** Let N of a cluster's n noisy labels be ones. Then each submission is a one with probability
-g(N/n), independently of all others and of who submits. A user submits at most once, with probability θ, whatever the
-labels are. g does not decrease, and g(1-p) = 1 - g(p). The proofs of `majority_kernel` use no more than this, so that
-the brackets of `MajorityCluster` hold for every such g.
+**A law of submissions.** Let N of a cluster's n noisy labels be ones. A protocol may declare that each submission is
+then a one with probability g(N/n), independently of all others and of who submits. A user submits at most once, with
+probability θ, whatever the labels are. The function g does not decrease, and g(1-p) = 1 - g(p). The proofs of
+`majority_kernel` use no more than this, so that the brackets of `MajorityCluster` hold for every such g.
 
-**Symmetry.** If the noisy labels of a cluster are permuted, the law of what the learner sees does not change. Then the
-learner's view can be drawn from the noisy labels in random order: it is a post-processing of what a shuffler releases.
+**Symmetry.** A protocol may declare only this: if the noisy labels of a cluster are permuted, the law of what the
+learner sees does not change. Then the learner's view can be drawn from the noisy labels in random order: it is a
+post-processing of what a shuffler releases.
 
 **Walks** (`ShuffledByWalks`). Noisy labels walk on an overlay before they are submitted. If walks ended at uniform
-users, the protocol would be symmetric. The distance D of their ends from uniform adds (1 + e^ε) D to δ(ε).
+users, the protocol would be symmetric. Let D be the distance of the walks' ends from uniform; it adds (1 + e^ε) D to
+δ(ε).
 """
 
 from collections.abc import Callable
@@ -27,14 +29,14 @@ from p2p_sim.privacy.rivals.shuffled_labels import ShuffledResponse
 from p2p_sim.privacy.where_bounds_hold import PLURALITY
 
 LARGEST_CLUSTER = 2_048
-"""Largest cluster for which g is tabulated; larger ones get the bound for shuffled labels."""
+"""Largest cluster for which g is tabulated; larger clusters get the bound for shuffled labels."""
 _ODD = 1e-9
-"""Largest difference of g(p) + g(1-p) from one that is allowed, for rounding."""
+"""Largest difference of g(p) + g(1-p) from one that is allowed, because of rounding."""
 
 
 @dataclass(frozen=True)
 class SubmissionLaw:
-    """The law of a submission that a protocol declares, given the noisy labels of its cluster, for two classes.
+    """The law that a protocol declares for a submission, given the noisy labels of its cluster, for two classes.
 
     ones: g, the probability that the submission is a one, as a function of the share of noisy ones in [0, 1].
     sampling_rate: θ, the probability that a user submits, above 0 and at most 1.
@@ -64,8 +66,8 @@ class SubmissionLaw:
         """g(x/n) for x = 0..n/2 ones among the noisy labels of n = `size` users, g the probability that a submission is
         a one.
 
-        Values are limited to [0, 1/2], and to at least the value before, which removes rounding errors by which g would
-        decrease.
+        Values are limited to [0, 1/2], and raised to at least the value before. The latter removes rounding errors by
+        which g would decrease.
         """
         values = [min(float(self.ones(x / size)), 0.5) for x in range(size // 2 + 1)]
         return tuple(np.maximum.accumulate(np.maximum(values, 0.0)).tolist())
@@ -73,7 +75,8 @@ class SubmissionLaw:
 
 @dataclass(frozen=True)
 class DeclaredKernel(SmoothKernel):
-    """The kernel of a declared law: the probability g(x/S) of a one, given x noisy ones among S sources.
+    """The kernel of a declared law: the probability g(x/S) that a submission is one, given x noisy ones among S
+    sources.
 
     sources: S. lower: (S//2 + 1,) g(x/S) for x up to S/2, taken as exact; the other values are g(1-p) = 1 - g(p).
     """
@@ -101,9 +104,12 @@ class DeclaredKernel(SmoothKernel):
         return Shares(self._ones[index], self._ones[self.sources - index])
 
     def slope(self, p: float) -> float:
-        """An approximation, above 0, of the derivative g'(p), used only to guide searches.
+        """An approximation, above 0, of the derivative g'(p): a difference quotient of the tabulated values over p ±
+        1/S.
 
-        g is the probability that a submission is a one, as a function of the share p of noisy labels that are one.
+        g is the probability that a submission is a one, as a function of the share p of noisy labels that are one; S is
+        the number of noisy labels. It only helps the search for the data set with the largest δ(ε) to start at a good
+        place, so that its error does not affect any bound.
         """
         step = 1.0 / self.sources
         [low, high], _ = self.shares(np.clip([p - step, p + step], 0.0, 1.0), 1)
@@ -146,7 +152,9 @@ class DeclaredProtocol(Accountant):
 
     @cached_property
     def model(self) -> Accountant:
-        """The accountant used: that of the declared law if it can be tabulated, else that of shuffled labels."""
+        """The accountant that is used: that of the declared law if this can be tabulated, else that of shuffled
+        labels.
+        """
         n, law = self.cluster_size, self.law
         if law is None or self.num_classes > 2 or n > LARGEST_CLUSTER or self.flip_prob < LEAST:
             return ShuffledResponse(n, self.flip_prob, self.num_classes)
@@ -163,7 +171,7 @@ class DeclaredProtocol(Accountant):
         return self.model.basis if isinstance(self.model, _ByLaw) else "declared symmetric: bound for shuffled labels"
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε); the lower one is attained by the declared law, or is 0 where that law is not used."""
+        """Bounds of δ(ε). The declared law attains the lower one, which is 0 where that law is not used."""
         bracket = self.model.delta(epsilon)
         return bracket if isinstance(self.model, _ByLaw) else Bracket(0.0, bracket.upper)
 
@@ -178,8 +186,8 @@ class DeclaredProtocol(Accountant):
 class ShuffledByWalks(Accountant):
     """Privacy of one user's label against the learner where noisy labels walk on an overlay before they are submitted.
 
-    distance: D, the total variation between the end of a walk and a uniform user, summed over the cluster's walks.
-    Other arguments are those of `ShuffledResponse`.
+    distance: D, the sum, over the cluster's walks, of the total variation between the law of the walk's end and a
+    uniform user. Other arguments are those of `ShuffledResponse`.
     """
 
     requires = PLURALITY
@@ -201,10 +209,11 @@ class ShuffledByWalks(Accountant):
         return ShuffledResponse(self.cluster_size, self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε): that of shuffled labels plus (1 + e^ε) D; the lower bound is 0. From ε₀ on, both are 0.
+        """A bracket of δ(ε): its upper value is that of shuffled labels plus (1 + e^ε) D, at most 1; its lower value is
+        0. From ε₀ on, the ε of the noise on a label, both are 0.
 
-        D (`distance`) is the total variation between the user at which a walk of a label ends and a uniform user,
-        summed over the cluster's walks.
+        Each of the cluster's noisy labels walks from user to user before it is submitted. D (`distance`) is the sum,
+        over these walks, of the total variation between the law of the user where the walk ends and a uniform user.
         """
         if epsilon >= self.pure_epsilon:
             return Bracket(0.0, 0.0)

@@ -1,25 +1,26 @@
 """Accountant of DP-SGD under label adjacency: noisy sums of clipped gradients of Poisson-sampled batches.
 
 A step releases S + b g + σC·N(0, I), with clipping norm C and noise multiplier σ. S is the sum of the other users'
-clipped gradients in the batch. The target is in the batch (b = 1, else 0) with probability q. Her clipped gradient is g
-in one world and g' in the other, |g|, |g'| ≤ C: her record is replaced, which costs up to twice as much as adding it.
+clipped gradients in the batch. The target is in the batch with probability q; then b = 1, else b = 0. Her clipped
+gradient is g in one world and g' in the other, |g|, |g'| ≤ C. So her record is replaced, which costs up to twice as
+much as adding it.
 
-**Dominating pair** of one step, in units of C: P = (1-q) N(0, σ²) + q N(1, σ²), Q its mirror image. *Proof.* By joint
-convexity S may be taken as given, and subtracted. For γ ≥ 1 the divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0)
-+ q N(g') is q ∫ [N(g) - w N(0) - γ N(g')]₊ with w = (γ-1)(1-q)/q ≥ 0, which, seen from g, is q E h(w e^X + γ e^Y): h(s)
-= [1-s]₊ is convex, X and Y are jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², E e^X = E e^Y = 1.
-It grows
+**Dominating pair** of one step, in units of C: P = (1-q) N(0, σ²) + q N(1, σ²), and Q is its mirror image. *Proof.* By
+joint convexity S may be taken as given, and subtracted. N(g) is the Gaussian law with mean g and variance σ². For γ ≥ 1
+the divergence HS_γ of (1-q) N(0) + q N(g) from (1-q) N(0) + q N(g') is q ∫ [N(g) - w N(0) - γ N(g')]₊ with
+w = (γ-1)(1-q)/q ≥ 0. As an expectation under N(g) it is q E h(w e^X + γ e^Y). Here h(s) = [1-s]₊ is convex, X and Y are
+jointly Gaussian, Var X = |g|²/σ² ≤ 1/σ², Var Y = |g-g'|²/σ² ≤ 4/σ², and E e^X = E e^Y = 1. The divergence grows
 
 1. if independent Gaussian parts of mean -variance/2 are added to X and Y until equality holds (E e^part = 1; Jensen);
-2. then with Cov(X, Y), since ∂²/∂x∂y h(w e^x + γ e^y) = w γ e^(x+y) h'' ≥ 0 (Slepian, Price), up to 2/σ², where X and Y
-   are those of g = 1 and g' = -1 on a line.
+2. then with Cov(X, Y), since ∂²/∂x∂y h(w e^x + γ e^y) = w γ e^(x+y) h'' ≥ 0 (Slepian, Price). The covariance is at most
+   2/σ², where X and Y are those of g = 1 and g' = -1 on a line.
 
-For γ < 1 exchange the roles of g and g', as the pair is its own mirror image. ∎ A pair that dominates every step
-whatever came before composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). The pair here is that of dp-accounting's
-REPLACE_ONE.
+For γ < 1 exchange the roles of g and g', as the pair is its own mirror image. ∎ A pair that dominates every step,
+whatever came before the step, composes adaptively (Zhu, Dong and Wang 2022, Theorem 10). The library dp-accounting uses
+the same pair for REPLACE_ONE.
 
-For clipped gradients (p - e_y)⊗x of logistic regression no bound smaller than |g - g'| ≤ 2C holds: with two classes g
-and g' point in opposite directions, and before clipping both may be longer than C.
+No smaller bound than |g - g'| ≤ 2C holds for the clipped gradients (p - e_y)⊗x of logistic regression: with two classes
+g and g' point in opposite directions, and before clipping both may be longer than C.
 """
 
 import math
@@ -56,7 +57,7 @@ PROJECTED_CONDITIONS = (
     Condition("public-rows-apart", "the public rows of a step are drawn independently of its batch"),
 )
 _ROUNDING = 1e-15
-"""Rounding error of δ for each step: over ten times the largest one seen against the closed form at q = 1."""
+"""Allowed rounding error of δ for each step: over ten times the largest error seen against the closed form at q = 1."""
 LARGEST_STEPS = 1_000_000
 SMALLEST_NOISE, LARGEST_NOISE = 0.05, 1e6
 _STEP_BINS, _TOTAL_BINS = 30_000, 1_000_000
@@ -65,10 +66,10 @@ _STEP_BINS, _TOTAL_BINS = 30_000, 1_000_000
 
 @dataclass(frozen=True)
 class DpSgd(Accountant):
-    """Accountant of noisy gradient steps, all of whose iterates the learner sees; one user's label changes.
+    """Accountant of noisy gradient steps. The learner sees the model after every step; one user's label changes.
 
     Args:
-        noise_multiplier: σ, 0.05 to 1e6: standard deviation of the noise in units of the clipping norm C.
+        noise_multiplier: σ, 0.05 to 1e6, the standard deviation of the noise in units of the clipping norm C.
         sampling_rate: q in (0, 1], the probability that a user is in a batch.
         steps: number of steps, 1 to 1,000,000.
 
@@ -89,7 +90,7 @@ class DpSgd(Accountant):
 
     @property
     def least_delta(self) -> float:
-        """The smallest δ at which ε is computed, 1e-14 for each step; a smaller δ would be lost in rounding."""
+        """The smallest δ at which ε is computed: 1e-14 for each step; a smaller δ would be lost in rounding."""
         return 10.0 * _ROUNDING * self.steps
 
     def delta(self, epsilon: float) -> Bracket:
@@ -102,10 +103,11 @@ class DpSgd(Accountant):
         return Bracket(0.0, min(1.0, upper))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Upper bound of ε at δ against the learner, infinite if the noise is too small; the lower bound is 0.
+        """Bounds of ε at δ against the learner. The upper bound is infinite if the noise is too small; the lower bound
+        is 0.
 
         Raises:
-            ValueError: δ outside (0, 1), or below 1e-14 a step, where rounding hides it.
+            ValueError: δ is outside (0, 1), or below 1e-14 times the number of steps, where rounding hides it.
         """
         check_delta(delta)
         if delta < self.least_delta:
@@ -137,14 +139,16 @@ class ProjectedSteps(DpSgd):
 @plain_arguments
 @lru_cache(maxsize=128)
 def calibrate_noise(epsilon: float, delta: float, sampling_rate: float, steps: int) -> float:
-    """The smallest noise multiplier, to three digits and at least 0.05, with which `DpSgd` is certified for (ε, δ).
+    """The smallest noise multiplier σ, to three digits and at least 0.05, with which noisy gradient steps (`DpSgd`) are
+    certified for (ε, δ) against the learner.
 
     Args:
-        epsilon: target ε, above 0. delta: target δ in (0, 1), at least 1e-14 a step.
-        sampling_rate, steps: as in `DpSgd`.
+        epsilon: the target ε, above 0. delta: the target δ in (0, 1), at least 1e-14 times the number of steps.
+        sampling_rate: q in (0, 1], the probability that a user is in the batch of a step. steps: the number of steps, 1
+        to 1,000,000.
 
     Raises:
-        ValueError: a value out of its range, or no multiplier up to 1e6 suffices.
+        ValueError: a value is out of its range, or no multiplier up to 1e6 suffices.
     """
     check_delta(delta)
     _check_schedule(sampling_rate, steps)
@@ -177,11 +181,11 @@ def _check_schedule(sampling_rate: float, steps: int) -> None:
 
 @lru_cache(maxsize=32)
 def _composed(steps: DpSgd) -> Any:
-    """The privacy loss distribution of all gradient steps together, as the library dp-accounting computes it, rounded
-    up.
+    """The distribution of the privacy loss of all gradient steps together, as the library dp-accounting computes it,
+    rounded so that its δ is an upper bound.
 
-    The bins of the privacy loss are a thirtieth of one step's standard deviation wide, or wider, which limits their
-    number. Any width gives an upper bound of δ; finer bins give a smaller one.
+    The library cuts the range of the loss into bins. They are a thirtieth of the standard deviation of one step's loss
+    wide, or wider if there would be too many. Any width gives an upper bound of δ; finer bins give a smaller one.
 
     Args:
         steps: the accountant of the steps, with their noise, sampling rate and number.

@@ -2,19 +2,20 @@
 
 Neighbours differ in one of n examples, which is *replaced* (n is public; "example"), or in one label ("label").
 
-*Votes.* Every cell, also an empty one, releases Σ (y_i - 1/2) with Laplace noise of scale 1/ε. A replaced example
-moves two cells by 1/2, or one by 1; a changed label moves one cell by 1. So the L1 sensitivity is 1. The density ratio
-is e^ε at values beyond both true sums, so that no smaller ε holds. Uncentred sums Σ y_i have sensitivity 2.
+*Votes.* Every cell, also an empty one, releases the sum of y_i - 1/2 over its examples' labels y_i in {0, 1}, with
+Laplace noise of scale 1/ε. A replaced example moves two cells by 1/2, or one cell by 1. A changed label moves one cell
+by 1. So the L1 sensitivity is 1. The density ratio is e^ε at values beyond both true sums, so that no smaller ε holds.
+Uncentred sums Σ y_i have sensitivity 2.
 
-*Stability-based histogram.* Only non-empty cells get noise, of scale 2/ε. A cell is kept if its noisy count is at
-least T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises another. If both cells stay filled,
-the ratio of each cell is at most e^(ε/2), of both e^ε. A cell with one example is kept with probability
-P(1 + Lap(2/ε) >= T) = δ/4, and never without the example. If P is the law with the example and Q that without it,
-P's excess over e^ε Q is at most δ/4, since all else has ratio at most e^(ε/2); Q's excess over e^ε P is at most
-1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the printed threshold is higher by (2/ε) ln 4 than (ε,
-δ) needs. Let two counts be at least T. The event that one is seen at its larger value or above, the other at its
-smaller value or below, has probability 1/4 in one world and e^-ε/4 in the other. So at δ no ε below ε + ln(1 - 4δ)
-holds.
+*Stability-based histogram.* Only non-empty cells get noise, of scale 2/ε. A cell is kept if its noisy count is at least
+T = (2/ε) ln(2/δ) + 1. A replaced example lowers one count by one and raises another. If both cells stay filled, the
+density ratio of each cell is at most e^(ε/2), and that of both together at most e^ε. A cell with one example is kept
+with probability Pr[1 + Lap(2/ε) >= T] = δ/4, and never without the example. Let P be the law with the example and Q the
+law without it. P's excess over e^ε Q is at most δ/4, since all else has a ratio of at most e^(ε/2). Q's excess over e^ε
+P is at most 1 - e^(ε/2) (1 - δ/4) <= δ/4. So δ(ε) = δ/4 exactly. If δ < 1/2, the printed threshold is higher by (2/ε)
+ln 4 than (ε, δ) needs. For a lower bound of ε, let two counts be at least T. The event that one count is seen at its
+larger value or above, and the other at its smaller value or below, has probability 1/4 in one world and e^-ε/4 in the
+other. So at δ no ε below ε + ln(1 - 4δ) holds.
 """
 
 import math
@@ -65,7 +66,7 @@ def vote_epsilon(epsilon: float, adjacency: Adjacency = "example") -> PrivacyBou
 
 
 def laplace_delta(moved: float, epsilon: float, cells: int = 1) -> float:
-    """The exact δ(ε), rounded up, of cells with Laplace noise, one or two of which are moved by one example.
+    """The exact δ(ε), rounded up, of cells with Laplace noise if one example moves one or two of the cells.
 
     Args:
         moved: by how many scales of the noise the cells move in all, above 0; each of two cells moves by half of it.
@@ -88,8 +89,8 @@ class NoisyVotes(Accountant):
     """Accountant of centred votes with Laplace noise of scale 1/ε in every cell, with the exact δ at every ε.
 
     Args:
-        parameter: ε of the noise, above 0.
-        adjacency: "label" (one changes; features are public), or "example" (one is replaced).
+        parameter: ε of the noise, above 0: the noise has scale 1/ε.
+        adjacency: "label" (a label changes, features are public) or "example" (an example is replaced).
 
     >>> from p2p_sim.privacy import advantage
     >>> advantage(NoisyVotes(1.0)).upper < math.tanh(0.5) / 2  # the most that ε alone would allow
@@ -111,20 +112,20 @@ class NoisyVotes(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε of the noise."""
+        """The pure ε of the votes: `parameter`, as the noise has scale 1/ε and the votes have L1 sensitivity 1."""
         return self.parameter
 
     def delta(self, epsilon: float) -> Bracket:
         """Bounds of δ at t = `epsilon`, which differ by rounding alone: 1 - e^((t-ε)/2), or 0 from t = ε on.
 
-        ε is that of the noise. One cell moves by 1, which costs more than two cells that move by 1/2.
+        The noise has scale 1/ε. One cell that moves by 1 costs more than two cells that move by 1/2, so that it counts.
         """
         check_epsilon(epsilon)
         upper = laplace_delta(self.parameter, epsilon)
         return Bracket(max(0.0, upper * (1.0 - 2e-12) - 2e-15), upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """The exact ε at δ in (0, 1), to rounding: max(0, ε + 2 ln(1-δ)) with ε of the noise."""
+        """The ε at δ in (0, 1), exact up to rounding: max(0, ε + 2 ln(1-δ)) for noise of scale 1/ε."""
         check_delta(delta)
         exact = max(0.0, self.parameter + 2.0 * math.log1p(-delta))
         return PrivacyBound(
@@ -152,12 +153,12 @@ def stability_threshold(epsilon: float, delta: float) -> float:
 def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: float = math.inf) -> PrivacyBound:
     """The statement that k stability-based histograms of the same examples are (kε, kδ)-private, by composition.
 
-    See Theorem 2.4; for two histograms Theorem A.14. Where n rows fill two cells of T examples each, no ε below
-    kε + ln(1 - 4^k kδ) holds; with fewer rows the lower end is 0.
+    See Theorem 2.4, and Theorem A.14 for two histograms. T is the `stability_threshold`. If n rows can fill two cells
+    of T examples each, no ε below kε + ln(1 - 4^k kδ) holds; with fewer rows the lower end is 0.
 
     Args:
         epsilon, delta: parameters of one histogram: ε above 0, δ in (0, 1). histograms: k, at least 1.
-        num_rows: n, at least 1; infinite: enough for the lower end.
+        num_rows: n, at least 1; infinity stands for enough rows for the lower end.
     """
     threshold = stability_threshold(epsilon, delta)
     total_epsilon, total_delta = histograms * epsilon, histograms * delta
@@ -178,10 +179,14 @@ def counts_epsilon(epsilon: float, delta: float, histograms: int = 1, num_rows: 
 
 @dataclass(frozen=True)
 class StatedCounts(OnePoint):
-    """Accountant of one statement, such as `counts_epsilon`: its ε at its δ and above, infinity below."""
+    """Accountant of one statement, such as `counts_epsilon`: ε is bounded by its ε from its δ on, and infinite
+    below.
+    """
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ: the statement's upper end from its δ on, its lower end up to its δ."""
+        """Bounds of ε at δ: the upper one is the statement's if δ is at least its δ, the lower one if δ is at most its
+        δ.
+        """
         bound = self.stated
         upper = bound.epsilon_upper if delta >= bound.delta * (1.0 - 1e-12) else math.inf
         lower = bound.epsilon_lower if delta <= bound.delta else 0.0
@@ -191,9 +196,9 @@ class StatedCounts(OnePoint):
 def choice_epsilon(epsilon: float) -> PrivacyBound:
     """The statement on the exponential mechanism, which draws a hypothesis with probability ∝ exp(-ε errors / 2).
 
-    A replaced example or a changed label moves every number of errors by at most 1, so that ε holds. Two hypotheses
-    that differ on an example change their odds by e^ε when its label changes. So the rarer one becomes likelier by a
-    factor of at least e^(ε/2), and no ε below ε/2 holds.
+    A replaced example or a changed label moves every number of errors by at most 1, so that ε holds. The odds of two
+    hypotheses that differ on an example change by the factor e^ε when its label changes. So the rarer of the two
+    becomes likelier by a factor of at least e^(ε/2), and no ε below ε/2 holds.
 
     Args:
         epsilon: ε, above 0.
@@ -232,7 +237,7 @@ def disjoint(parts: Sequence[PrivacyBound]) -> PrivacyBound:
     """The bound of several releases about different people: the largest ε and the largest δ of their bounds.
 
     Args:
-        parts: at least one bound, all of one observer and adjacency; later releases may depend on earlier ones.
+        parts: at least one bound, all for one observer and adjacency; later releases may depend on earlier ones.
 
     Raises:
         ValueError: there are no parts, or their observers or adjacencies differ.

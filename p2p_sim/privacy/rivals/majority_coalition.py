@@ -1,14 +1,14 @@
 """Accountant against a coalition with the learner, where users submit the majority of several peers' noisy labels.
 
-Of n users c are members of the coalition. In R rounds they send ckR requests, k for each member and round. They know
+Of n users, c are members of the coalition. In R rounds they send ckR requests, k for each member and round. They know
 whom they asked and what they got, who asked them, their own noisy labels, and all submissions.
 
-- With probability q = 1 - (E (1-1/n)^k)^(cR) some member asked the target. Then they have her noisy label itself, whose
-  δ(ε) is that of the noise alone.
-- Else the members know the noisy labels of F other users, who are distinct and drawn uniformly. Each request of a user
-  who is no member goes to a uniform one of the remaining n-c-F users, or to a user whose noisy label is known. So all
-  that members see beyond the known labels is made from the noisy labels of the remaining users in random order, the
-  target's among them: a post-processing of what a shuffler would release of these users.
+- With probability q = 1 - (E (1-1/n)^k)^(cR) some member asked the target. Then the members have her noisy label
+  itself, and its δ(ε) is that of the noise alone.
+- Otherwise the members know the noisy labels of F other users, who are distinct and drawn uniformly. A request of a
+  user who is no member goes to a user whose noisy label is known, or to a uniformly drawn one of the remaining n-c-F
+  users. So all that members see beyond the known labels follows from the noisy labels of the remaining users in random
+  order, the target's among them: it is a post-processing of what a shuffler would release of these users.
 
 Whether the target was asked, and who the F users are, does not depend on labels. Hockey-stick divergences are jointly
 convex. So
@@ -17,7 +17,7 @@ convex. So
 
 The lower end is what members learn by asking the target. The upper end holds for any number of classes, any sampling
 rate and any rule by which a submission follows from the peers' noisy labels. At a δ well below q the ε of both ends is
-about ε₀.
+about ε₀, the ε of the noise on a label alone.
 """
 
 from dataclasses import dataclass
@@ -40,10 +40,10 @@ _ROUNDING = 1e-11
 
 @dataclass(frozen=True)
 class MajorityCoalition(Accountant):
-    """Accountant against the learner and passive members of the target's cluster, if users ask several peers.
+    """Accountant against the learner and passive members of the target's cluster where users ask several peers.
 
     Args:
-        cluster_size: n, users in the cluster, 2 to 1,000,000.
+        cluster_size: n, the number of users in the cluster, 2 to 1,000,000.
         flip_prob: α, 0 or in [1e-300, (K-1)/K].
         members: c, the number of members, from 1 to n-1.
         peers: k, how many peers a user asks, odd and up to 41; or the probability of each k.
@@ -75,7 +75,12 @@ class MajorityCoalition(Accountant):
         return local_epsilon(self.flip_prob, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε) over all data sets."""
+        """Bounds of δ(ε): of the largest hockey-stick divergence over all labels of the cluster's users in which one
+        user's label changes, with the members chosen beforehand.
+
+        The members of the coalition are c of the n users, and the target is not one of them. The lower bound is what
+        they learn if one of them asks the target.
+        """
         check_epsilon(epsilon)
         alone = local_delta(self.flip_prob, epsilon, self.num_classes)
         if alone.upper == 0.0:
@@ -89,7 +94,7 @@ class MajorityCoalition(Accountant):
         """Bounds of ε at δ, by bisection of δ(ε)."""
         check_delta(delta)
 
-        # where the lower end of δ(ε) is above δ, the upper end is not needed
+        # if the lower end of δ(ε) is above δ, the upper end is not needed
         def curve(epsilon: float) -> Bracket:
             alone = local_delta(self.flip_prob, epsilon, self.num_classes).lower
             return Bracket(1.0, 1.0) if self._met * alone * (1.0 - _ROUNDING) > delta else self.delta(epsilon)
@@ -115,7 +120,7 @@ class MajorityCoalition(Accountant):
         labels.
 
         n users are in the cluster, c of them members. F is the number of other users whose noisy labels members
-        fetched. It is taken as if all members asked the largest number of peers that occurs, since more known labels
+        fetched. The bound takes all members to ask the largest number of peers that occurs, since more known labels
         make δ no smaller. In clusters of more than 64 users, or with over 1,000 requests by members, the largest
         possible F replaces the mean.
 

@@ -1,29 +1,31 @@
 """Accountant of the class counts of a bag (group) of users, with geometric noise by a curator or by all users.
 
-*The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z of
-scale σ, Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/σ). For two classes one count is released, and a changed label moves
-it by one. For K >= 3 classes all K counts are released, and a changed label lowers one and raises another. L is the
-number of moved counts, 1 or 2.
+*The release.* Users are put into bags that depend on no label. Each of a bag's counts gets its own noise Z of scale σ,
+with Pr[Z = z] = (1-t)/(1+t) t^|z| and t = e^(-1/σ). For two classes one count is released, and a changed label moves it
+by one. For K >= 3 classes all K counts are released, and a changed label lowers one and raises another. L is the number
+of moved counts, 1 or 2.
 
 *Exact δ(ε).* The likelihood ratio of one moved count is e^(1/σ) at all values on one side, of probability 1/(1+t), and
 e^(-1/σ) at all others. So the loss is L/σ, 0 (only if L = 2) or -L/σ, whatever the counts are, and for ε >= 0
 
     δ(ε) = max(0, 1 - t^L e^ε) / (1+t)^L,    ε(δ) = L/σ + ln(1 - δ (1+t)^L).
 
-*Noise shares* (infinite divisibility). A share, for a number h, is the difference of two negative binomial variables
-with r = 1/h and success probability 1-t. Its generating function is the h-th root of that of Z, which is the difference
-of two geometric variables. So h shares sum to Z exactly, and n shares to Z plus independent noise. If c of n users
-reveal their shares and d send nothing, at least h = n-c-d shares still hide the target's label: the exact δ(ε) is a
-bound, since further noise is a post-processing. Adding shares modulo 2^64 is a post-processing, too.
+*Noise shares* (infinite divisibility). For a number h, a share is the difference of two negative binomial variables
+with r = 1/h and success probability 1-t. Z is the difference of two geometric variables, and the generating function of
+a share is the h-th root of that of Z. So the sum of h shares has exactly the law of Z, and the sum of n >= h shares
+that of Z plus independent noise. If c of n users reveal their shares and d send nothing, at least h = n-c-d shares
+still hide the target's label. Then the exact δ(ε) is a bound, since further noise is a post-processing. Adding shares
+modulo 2^64 is a post-processing, too.
 
-*A lower end of δ(ε) where m shares are added, r = m/h times the noise.* Their sum Z is symmetric. Let p be Pr[Z = 0].
-The event "every moved count is at or beyond the true value that it has in the first world, away from the second" has
-probability a^L in the first world and b^L in the second, a = (1+p)/2, b = (1-p)/2. So a bag that is released with
-probability q attains δ(ε) >= q (a^L - e^ε b^L). At r = 1 and q = 1 this is the exact δ(ε).
+*A lower end of δ(ε) where m shares are added, r = m/h times the noise.* The sum Z of the m shares is symmetric. Let p
+be Pr[Z = 0]. The event "every moved count is at the true value that it has in the first world, or beyond it on the side
+away from the second world's value" has probability a^L in the first world and b^L in the second, where a = (1+p)/2 and
+b = (1-p)/2. So if a bag is released with probability q, δ(ε) >= q (a^L - e^ε b^L). For r = 1 and q = 1 this is the
+exact δ(ε).
 
 *One user's messages*, read together, are her label's counts with one share on each. A share is the difference of two
-independent variables of a law with p(k+1)/p(k) = t (r+k)/(k+1) >= t r for r <= 1. So the probabilities of neighbouring
-values of a share have a ratio within e^(±(1/σ + ln h)), and the pure ε of the messages is L (1/σ + ln h).
+independent variables, whose law p has p(k+1)/p(k) = t (r+k)/(k+1) >= t r for r <= 1. So the probabilities of
+neighbouring values of a share have a ratio within e^(±(1/σ + ln h)), and the pure ε of the messages is L (1/σ + ln h).
 """
 
 import math
@@ -39,7 +41,7 @@ from p2p_sim.privacy.randomized_response import outward
 from p2p_sim.privacy.where_bounds_hold import ANYWHERE
 
 Holder = Literal["curator", "shares"]
-"""Who adds the noise: a curator who holds all labels, or every user a share of it."""
+"""Who adds the noise: a curator who holds all labels, or the users, each of whom adds a share of it."""
 LEAST_SCALE, LARGEST_SCALE = 1e-3, 1e6
 PUBLIC_BAGS = Condition("public-bags", "bags depend on no label, and each bag's counts are released once")
 EXACT_NOISE = Condition(
@@ -81,16 +83,21 @@ def moved_counts(num_classes: int) -> int:
 
 
 def counts_epsilon(noise_scale: float, num_classes: int) -> float:
-    """The pure ε = L/σ of a bag's counts with noise of scale σ on each, rounded up; L: `moved_counts`.
+    """The pure ε = L/σ of a bag's class counts with two-sided geometric noise of scale σ on each, rounded up. A changed
+    label moves L counts by one: L = 1 for two classes, where one count is released, else 2.
 
     >>> round(counts_epsilon(4.0, 10), 12)
     0.5
+
+    Args:
+        noise_scale: σ, above 0. num_classes: K, at least 2.
     """
     return math.nextafter(moved_counts(num_classes) / noise_scale, math.inf)
 
 
 def counts_scale(epsilon: float, num_classes: int) -> float:
-    """The smallest scale σ of noise with which a bag's counts are ε-private: L/ε, rounded up.
+    """The smallest scale σ of two-sided geometric noise with which a bag's class counts are ε-private: L/ε, rounded up.
+    A changed label moves L counts by one: L = 1 for two classes, where one count is released, else 2.
 
     Args:
         epsilon: ε, above 0 and finite. num_classes: K, at least 2.
@@ -121,9 +128,9 @@ class NoisyCounts(Accountant):
 
     Args:
         num_classes: K, at least 2.
-        noise_scale: σ, 0.001 to 1,000,000, the scale of the two-sided geometric noise that is certain to be added.
+        noise_scale: σ, 0.001 to 1,000,000, the scale of the two-sided geometric noise that is added at least.
         holder: who adds the noise, a "curator" or the users by "shares"; the conditions of the bounds depend on it.
-        surplus: r >= 1: at most r times the certain number of shares is added.
+        surplus: r >= 1; at most r times as many shares of noise are added as are certain to be added.
         released: q in [0, 1], the probability that the target is counted and the bag's counts are released.
     """
 
@@ -149,13 +156,17 @@ class NoisyCounts(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """Pure ε of the noisy counts, L/σ, rounded up."""
+        """The pure ε of the noisy counts, L/σ, rounded up, with noise of scale σ on each count. A changed label moves L
+        counts by one: L = 1 for two classes, else 2.
+        """
         return counts_epsilon(self.noise_scale, self.num_classes)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε), ε at least 0; they differ by rounding alone if `surplus` r = 1 and `released` q = 1.
+        """Bounds of δ(ε), ε at least 0. They differ by rounding alone if the noise is exactly the one that is certain
+        to be added (`surplus` is 1) and the counts are surely released (`released` is 1).
 
-        That is, if exactly the certain noise is added, and the counts are released for sure.
+        The upper bound is for the noise that is certain. The lower bound is for `surplus` times as many shares of noise
+        and a release with probability `released`.
         """
         check_epsilon(epsilon)
         pure = self.pure_epsilon
@@ -171,7 +182,7 @@ class NoisyCounts(Accountant):
     def epsilon(self, delta: float) -> PrivacyBound:
         """Bounds of ε at δ in (0, 1)."""
         check_delta(delta)
-        # ε(δ) = L/σ + ln(1 - δ (1+t)^L) of the noise that is certain to be added, rounded up
+        # ε(δ) = L/σ + ln(1 - δ (1+t)^L), for the noise that is certain to be added, rounded up
         rest = 1.0 - delta / self._most * (1.0 - _MARGIN)
         exact = (self.pure_epsilon + math.log(rest)) * (1.0 + _MARGIN) + 1e-15 if rest > 0.0 else 0.0
         upper = min(max(0.0, exact), self.pure_epsilon)
@@ -197,12 +208,12 @@ class NoisyCounts(Accountant):
 
     @property
     def _tails(self) -> MovedCountTails:
-        """The probabilities a that the noise on a count is at least 0, and b that it is above 0, where the most noise
-        is added.
+        """The probabilities a that the noise on a count is at least 0 and b that it is above 0, if the largest amount
+        of noise is added: `surplus` times as many shares of noise as are certain.
 
-        A count that is at or beyond its true value for one of two labels of the target, away from the other, has
-        probability a for the one and b for the other. With more noise than is certain (`surplus` above 1) a is rounded
-        down, and b up.
+        Take one label of the target, and a count that moves if she has another label. The noisy count is at the true
+        value for the one label, or beyond it on the side away from the other label's value, with probability a if she
+        has the one label, and b if she has the other. With more noise than is certain, a is rounded down and b up.
         """
         if self.surplus == 1.0:
             t = math.exp(-1.0 / self.noise_scale)
@@ -214,9 +225,10 @@ class NoisyCounts(Accountant):
         """A lower bound of ε at δ: the ε at which q (a^L - e^ε b^L) falls to δ, or 0 if it is below δ at every ε of at
         least 0.
 
-        This is the δ of one event: the counts are released, with probability q, and each of the L counts that a changed
-        label moves is at or beyond its true value for one of two labels of the target, with probability a for that
-        label and b for the other.
+        This is the δ of one event. The counts are released, with probability q = `released`. A changed label moves L
+        counts, 1 for two classes and else 2; each of these is at its true value for one of two labels of the target, or
+        beyond it on the side away from the other label's value. For one count this has probability a with the one label
+        and b with the other.
         """
         moved, tails = moved_counts(self.num_classes), self._tails
         if self.released == 0.0 or tails.opposite == 0.0:
@@ -227,11 +239,12 @@ class NoisyCounts(Accountant):
 
 
 def zero_probability(noise_scale: float, surplus: float = 1.0) -> float:
-    """Pr[Z = 0], rounded down, where Z is two-sided geometric noise of this scale, or the sum of `surplus` times as
-    many of the equal shares of which it is made.
+    """A lower bound of Pr[Z = 0], where Z is the noise on a count: two-sided geometric noise of this scale, or the sum
+    of `surplus` times as many of the equal, independent shares that add up to it.
 
     For `surplus` 1 this is (1-t)/(1+t), t = e^(-1/scale). Z is the difference of two independent negative binomial
-    variables. So Pr[Z=0] is the sum of the squared probabilities of their values, of which a part is a lower bound.
+    variables with equal laws. So Pr[Z=0] is the sum of the squared probabilities of their values; the first terms are a
+    lower bound.
 
     >>> round(zero_probability(1.0), 6) == round(zero_probability(1.0, 1.0 + 1e-12), 6)
     True

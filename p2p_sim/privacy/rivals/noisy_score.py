@@ -2,8 +2,9 @@
 
 The model is fixed, or has its own privacy bound. One changed label moves the number of right predictions by at most 1.
 
-- *Two-sided geometric noise* of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). The loss is 1/σ at all
-  values on one side, of probability 1/(1+t), and -1/σ at all others. So δ(ε) = max(0, 1 - t e^ε)/(1+t), exactly.
+- *Two-sided geometric noise* of scale σ has Pr[Z = z] = (1-t)/(1+t) t^|z| with t = e^(-1/σ). The privacy loss is 1/σ at
+  all values on one side, which have probability 1/(1+t) together, and -1/σ at all others. So δ(ε) = max(0, 1 - t
+  e^ε)/(1+t), exactly.
 - *Gaussian noise* of standard deviation σ has a Gaussian loss. So δ(ε) = Φ(-εσ + 1/(2σ)) - e^ε Φ(-εσ - 1/(2σ)), and the
   Rényi ε of order λ is λ/(2σ²) (Balle and Wang 2018, Theorem 8; Mironov 2017, Corollary 3).
 
@@ -33,10 +34,11 @@ _MARGIN = 1e-12
 
 @dataclass(frozen=True)
 class NoisyScore(Accountant):
-    """Privacy of one held-out user's label against an observer of a model's noisy number of right predictions.
+    """Privacy of one held-out user's label against whoever sees the model's number of right predictions, with noise.
 
     Args:
-        noise_scale: σ, 0.05 to 1,000,000 users: the scale of geometric noise, or the standard deviation of Gaussian.
+        noise_scale: σ, 0.05 to 1,000,000 users: the scale of geometric noise, or the standard deviation of Gaussian
+            noise.
         noise: "geometric" (two-sided) or "gaussian".
 
     >>> round(NoisyScore(10.0).pure_epsilon, 9)
@@ -56,7 +58,9 @@ class NoisyScore(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε: 1/σ, rounded up, for geometric noise of scale σ = `noise_scale`; infinite for Gaussian noise."""
+        """The pure ε: 1/σ, rounded up, for two-sided geometric noise of scale σ = `noise_scale`, as a changed label
+        moves the number of right predictions by at most 1; infinite for Gaussian noise.
+        """
         return math.nextafter(1.0 / self.noise_scale, math.inf) if self.noise == "geometric" else math.inf
 
     def delta(self, epsilon: float) -> Bracket:

@@ -3,15 +3,15 @@
 Let a be the true share of label 1. The noisy shares q₀ = 1-a + z₀ and q₁ = a + z₁, with Laplace noise of scale b, are
 clipped to [τ, 1]. The printed renormalisation yields q̃₁ = τ + (1-2τ)(q₁-τ)/(q₀+q₁-2τ) where q₀ + q₁ >= 1, and
 (1-q₀)/(2-q₀-q₁) elsewhere. So for τ <= s < 1-τ, q̃₁ <= s means q₁ <= s + slope·(q₀ - (1-s)). The slope is (s-τ)/(1-τ-s)
-for q₀ >= 1-s and (1-s)/s below: a line through (1-s, s) with a bend there. The probability that q̃₁ <= s is an integral
-over q₀ of products of exponentials, in closed form piece by piece. All terms are positive, so that small probabilities
-keep their relative accuracy.
+for q₀ >= 1-s, and (1-s)/s for smaller q₀: a line through (1-s, s) with a bend there. The probability that q̃₁ <= s is
+an integral over q₀ of products of exponentials. It has a closed form piece by piece. All terms are positive, so that
+small probabilities keep their relative accuracy.
 
 **A lower end of δ(ε) where q̃₁ is released** (`released_delta`). Cut [τ, 1-τ] into bins. An observer of q̃₁ and of the
-target's noisy label knows the bin of q̃₁, a post-processing. The bins' probabilities have a closed form: below the true
-share by the distribution function of q̃₁, above it by that of the other class's share, so that both tails keep their
-relative accuracy. The target's noisy label, resampled with probability λ, is one with probability λq̃₁ + (1-λ) 1{her
-label is one}. In a bin from u to v this lies between its values at u and v.
+target's noisy label knows the bin of q̃₁, which is a post-processing. The bins' probabilities have a closed form. It
+uses the distribution function of q̃₁ below the true share, and that of the other class's share above it, so that both
+tails keep their relative accuracy. The target's noisy label, resampled with probability λ, is one with probability
+λq̃₁ + (1-λ) 1{her label is one}. In a bin from u to v this probability lies between its values at q̃₁ = u and q̃₁ = v.
 """
 
 import math
@@ -29,12 +29,14 @@ _TABLE = 2**14
 
 
 def share_cdf(share: Floats, at: Floats, scale: float, threshold: float) -> Floats:
-    """The distribution function Pr[q̃₁ <= s] (J, S) of the noisy share of label 1, for true shares a and values s.
+    """The distribution function Pr[q̃₁ <= s], (J, S), of the noisy share q̃₁ of label 1 that Algorithm 1 draws labels
+    from, for J true shares a of label 1 and S values s.
 
-    Its relative error is at most 1e-13 + 1e-15/b.
+    Laplace noise of scale b is added to the true shares 1-a and a of labels 0 and 1. Both are clipped to [τ, 1], and
+    then changed so that they add up to 1. The relative error is at most 1e-13 + 1e-15/b.
 
     Args:
-        share: (J,) a in [0, 1]. at: (S,) s in [τ, 1-τ). scale: b = σ/n, above 0 and finite. threshold: τ in [0, 1/2).
+        share: (J,) a in [0, 1]. at: (S,) s in [τ, 1-τ). scale: b, above 0 and finite. threshold: τ in [0, 1/2).
     """
     rows, s = max(1, _TABLE // at.size), at[None, :]
     bottom, top, parts = np.full_like(s, threshold), np.ones_like(s), []
@@ -81,28 +83,29 @@ class _Line:
         return np.asarray(np.minimum((1.0 - self.s) / np.maximum(self.s, 1.0 / _STEEP), _STEEP))
 
     def below(self, q0: Floats) -> Floats:
-        """The probability that the noisy share of label 1 is at most s, given q₀, for J true shares a of label 1 and S
-        values s, (J, S).
+        """The probability that the noisy share of label 1 is at most s, given q₀, for each of the object's J true
+        shares a of label 1 and S values s, (J, S).
 
-        q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, limited to [τ, 1]. The event is that q₁ is on or
-        below a line in their plane.
+        q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, clipped to [τ, 1]. The event is that q₁ is on or
+        below a line in their plane, which depends on s.
 
         Args:
-            q0: q₀, broadcast to (J, S).
+            q0: q₀, an array that broadcasts to (J, S).
         """
         limit = self.s + np.where(q0 >= 1.0 - self.s, self.upper, self.lower) * (q0 - (1.0 - self.s))
         inside = _laplace_cdf(np.clip(limit, self.threshold, 1.0) - self.a, self.scale)
         return np.asarray(np.where(limit >= 1.0, 1.0, np.where(limit >= self.threshold, inside, 0.0)))
 
     def between(self) -> Floats:
-        """The probability that q₀ is strictly between τ and 1, and the noisy share of label 1 at most s, for J true
-        shares a and S values s, (J, S).
+        """The probability that q₀ is strictly between τ and 1 and that the noisy share of label 1 is at most s, for
+        each of the object's J true shares a of label 1 and S values s, (J, S).
 
-        q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, limited to [τ, 1]; the second condition is that
-        q₁ is on or below a line in their plane. The probability is a sum over the pieces of q₀ on which the densities
-        of q₀ and of q₁ on the line are exponentials.
+        q₀ and q₁ are the shares of labels 0 and 1 with Laplace noise, clipped to [τ, 1]. The second condition is that
+        q₁ is on or below a line in their plane. The range of q₀ is cut into pieces, in each of which the density of q₀,
+        and that of q₁ on the line, are exponential functions of q₀. The probability is the sum of the pieces'
+        integrals.
         """
-        # ends of the pieces in q₀: where the line bends, and where it or q₀ crosses a mean or an end of the range
+        # ends of the pieces in q₀: where the line bends, and where the line or q₀ crosses a mean or an end of the range
         turn, up, b, centre = 1.0 - self.s, np.maximum(self.upper, 1.0 / _STEEP), self.scale, 1.0 - self.a
         start = np.maximum(self.threshold, turn - (self.s - self.threshold) / self.lower)  # the line leaves q₁ = τ
         end = turn + (1.0 - self.s) / up  # the line reaches q₁ = 1
@@ -114,8 +117,8 @@ class _Line:
         far = np.abs(cuts - centre) / b
         both = far + np.abs(x) / b
         density, joint = np.exp(-far), np.exp(-both)
-        # integrals of q₀'s density, and of q₀'s density times q₁'s tail; for the latter, the mean of an exponential, by
-        # a series where it is flat
+        # integrals of q₀'s density, and of q₀'s density times q₁'s tail; the latter uses the mean of an exponential,
+        # which is computed by a series where the exponential is flat
         mass = 0.5 * np.abs(np.diff(density, axis=0))
         gap = np.diff(both, axis=0)
         close = np.abs(gap) < 1e-3
@@ -128,7 +131,7 @@ class _Line:
 
 
 def _laplace_cdf(distance: Floats, scale: float) -> Floats:
-    """Pr[z <= distance] for Laplace noise z of the given scale."""
+    """Pr[z <= distance], where z is Laplace noise of the given scale."""
     half = 0.5 * np.exp(-np.abs(distance) / scale)
     return np.asarray(np.where(distance < 0.0, half, 1.0 - half))
 
@@ -136,14 +139,14 @@ def _laplace_cdf(distance: Floats, scale: float) -> Floats:
 _BINS = 1500
 """Number of bin ends in each of three groups: about the true share, towards τ and towards 1-τ."""
 _STEPS = (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""The data sets that are tried, by their number of ones less n·τ, in units of σ; besides no ones and n/2 ones."""
+"""The data sets that are tried: their numbers of ones minus n·τ, in units of σ. 0 and n/2 ones are tried, too."""
 _REACH = 40.0
 """How many scales of the noise the bins about the true share cover on either side."""
 
 
 @dataclass(frozen=True)
 class _Bins:
-    """Bins of q̃₁, with bounds of their probabilities in two neighbouring data sets, with J and with J + 1 ones.
+    """Bins of q̃₁, with bounds of their probabilities in two neighbouring data sets, which have J and J + 1 ones.
 
     ends: (B+1,) ends of the bins. low, high: (2, B) lower and upper bounds of the probabilities, a row for each set.
     """
@@ -208,7 +211,7 @@ def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
     steps = np.geomspace(1e-6, 1.0, _BINS) * (end - threshold)
     inner = np.concatenate([threshold + steps, end - steps, share[0] + np.linspace(-_REACH, _REACH, _BINS) * scale / n])
     inner = np.unique(inner[(inner > threshold) & (inner < end)])
-    # masses: differences of F below the share and of 1 - F above it; the bin between has what is missing to 1
+    # masses: differences of F below the share and of 1 - F above it; the bin in between has the rest
     below, above = np.split(inner, [max(1, int(np.searchsorted(inner, share[0])))])
     under = np.pad(share_cdf(share, below, scale / n, threshold), ((0, 0), (1, 0)))
     over = np.pad(share_cdf(1.0 - share, 1.0 - above, scale / n, threshold), ((0, 0), (0, 1)))
@@ -221,19 +224,20 @@ def _bins(n: int, ones: int, scale: float, threshold: float) -> _Bins:
 
 
 def released_distribution(share: Floats, noise: Floats, threshold: float) -> Floats:
-    """The noisy distribution q̃ that Algorithm 1 releases: shares plus noise, clipped to [τ, 1], renormalised to sum 1.
+    """The noisy distribution that Algorithm 1 of the clustering paper releases: shares plus noise, clipped to [τ, 1],
+    and changed so that they sum to 1, (..., K).
 
-    A sum below 1 raises each class in proportion to its distance from 1; a sum above 1 lowers it in proportion to its
-    distance from τ (Theorem 6). In exact arithmetic the total distance is above 0 unless the sum is 1. If rounding at
-    τ = 1/K makes the printed formula 0/0, the values stay as they are.
+    If the clipped shares sum to less than 1, each is raised in proportion to its distance from 1; if to more, each is
+    lowered in proportion to its distance from τ (the paper's Theorem 6). In exact arithmetic the sum of these distances
+    is above 0 unless the sum of shares is 1. If rounding at τ = 1/K makes this formula 0/0, the values stay as they
+    are.
 
     >>> released_distribution(np.array([0.9, 0.1]), np.array([0.0, -1.0]), 0.05).round(12).tolist()
     [0.904761904762, 0.095238095238]
 
     Args:
-        share: (..., K) empirical label distribution.
-        noise: (..., K) Laplace noise; may be infinite.
-        threshold: τ in [0, 1/K].
+        share: (..., K) the labels' true shares. noise: (..., K) Laplace noise; may be infinite. threshold: τ in
+        [0, 1/K].
     """
     clipped = np.clip(share + noise, threshold, 1.0)
     missing = 1.0 - clipped.sum(axis=-1, keepdims=True)

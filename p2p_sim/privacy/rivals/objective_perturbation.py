@@ -1,44 +1,49 @@
 """Accountant of objective perturbation: K noisy logistic regressions on the same rows, whose features are private too.
 
-Model k minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w), where zᵢ = yᵢ xᵢ with the features of
-group k, |zᵢ| ≤ q_k, g_k is |w|²/2 or |w - u_k|²/2 with u_k fixed before, and the noise b has density ∝ e^(-ε'|b|/2):
-norm Gamma(d_k, 2/ε'), direction uniform (Chaudhuri, Monteleoni and Sarwate 2011, Algorithm 2; Yao et al. 2019,
-Algorithms 1 and 3). Neighbouring data sets differ in one whole row, features and label; n stays.
+Model k minimises (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ_k/2)|w|² + λ_k g_k(w). Here zᵢ = yᵢ xᵢ, with label yᵢ = ±1,
+the d_k features xᵢ of group k, and |zᵢ| ≤ q_k. g_k is |w|²/2, or |w - u_k|²/2 with u_k fixed before. The noise b has a
+density ∝ e^(-ε'|b|/2): its norm has the law Gamma(d_k, 2/ε'), and its direction is uniform (Chaudhuri, Monteleoni and
+Sarwate 2011, Algorithm 2; Yao et al. 2019, Algorithms 1 and 3). Neighbouring data sets differ in one whole row,
+features and label; n stays.
 
 **Theorem.** All K models together are ε-differentially private with
 
     ε = ε' Σ_k q_k + Σ_k ln(1 + c_k),    c_k = q_k² / (4n(λ_k + Δ_k)).
 
-*Proof.* The objective is strongly convex and smooth, so w ↦ b = Σᵢ zᵢ/(1 + e^(w·zᵢ)) - nΔw - nλ∇g(w) is a bijection,
-the inverse of b ↦ argmin; ∇²g is the identity and u cancels in what follows. So the density at w is h(b(w)) det A(w)
-with A = n(λ+Δ)I + Σᵢ aᵢ zᵢzᵢᵀ and 0 < aᵢ ≤ 1/4. (1) If z replaces z', b(w) moves by z σ(-w·z) - z' σ(-w·z'), of norm at
-most 2q: h changes by a factor of at most e^(ε'q). (2) Let B be A without the row that differs; B ≥ n(λ+Δ)I. Then
-det A = det B (1 + a zᵀB⁻¹z) lies between det B and det B (1 + c), in either data set: the ratio is at most 1 + c.
-Noise is independent across k given the data, so the logarithms add. ∎
+*Proof.* The objective is strongly convex and smooth. So w ↦ b = Σᵢ zᵢ/(1 + e^(w·zᵢ)) - nΔw - nλ∇g(w) is a bijection,
+the inverse of b ↦ argmin. ∇²g is the identity, and u cancels in what follows. So with h the density of b, the density
+at w is h(b(w)) det A(w), where A = n(λ+Δ)I + Σᵢ aᵢ zᵢzᵢᵀ and 0 < aᵢ ≤ 1/4. (1) If z replaces z', b(w) moves by z
+σ(-w·z) - z' σ(-w·z'), where σ is the logistic function. This has a norm of at most 2q, so that h changes by a factor of
+at most e^(ε'q). (2) Let B be A without the row that differs; B ≥ n(λ+Δ)I. Then det A = det B (1 + a zᵀB⁻¹z) lies
+between det B and det B (1 + c) for either data set, so that the ratio of determinants is at most 1 + c. Given the data,
+the noise of different models is independent, so that the logarithms add up. ∎
 
-**The label alone.** If neighbours differ in the label of one row alone, z' = -z, all models together are private with
-ε' Σ_k q_k/2, less than half of ε. *Proof.* In (1) b(w) moves by z σ(-w·z) + z σ(w·z) = z, of norm at most q, and h
-changes by a factor of at most e^(ε'q/2). In (2) aᵢ = σ(w·zᵢ) σ(-w·zᵢ) and zᵢzᵢᵀ are the same for z and -z, so that the
-determinants are equal. ∎ So the models are as private as the noise alone, b in one world and b + z in the other.
+**The label alone.** If neighbours differ in the label of one row alone, z' = -z, then all models together are private
+with ε = ε' Σ_k q_k/2, less than half of the ε above. *Proof.* In (1) b(w) moves by z σ(-w·z) + z σ(w·z) = z, of norm at
+most q, and h changes by a factor of at most e^(ε'q/2). In (2) aᵢ = σ(w·zᵢ) σ(-w·zᵢ) and zᵢzᵢᵀ are the same for z and
+-z, so that the determinants are equal. ∎ So the models are as private as the noise alone, b in one world and b + z in
+the other.
 
 Both papers bound the determinants' ratio by (1 + c)² = 1 + q²/(2nλ) + q⁴/(16n²λ²), from the two eigenvalues of the
-difference. These have opposite signs, so that one factor is enough. Where ε' is barely above 0, the papers' rule adds
-almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` avoids both losses.
+difference of the two matrices A. These have opposite signs, so that one factor is enough. Where ε' is barely above 0,
+the papers' rule adds almost boundless noise, although ε' = ε/2 with Δ > 0 is possible. `tight=True` avoids the looser
+bound and this noise.
 
-The constant of (1) is attained in the limit for d ≥ 2 features, not for d = 1: there w·z is far below 0 for one sign of
-z only, and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u at obtuse angles to the neighbours' rows, the
-mechanism is noise added to a vector that moves by up to 2q.
+The constant of (1) is attained in the limit for d ≥ 2 features. For d = 1 it is not: there w·z is far below 0 for one
+sign of z only, and b moves by less than 1.06 q. If g is |w - u|²/2 with a long u at obtuse angles to the neighbours'
+rows, the mechanism adds noise to a vector that moves by up to 2q.
 
-**δ(ε) of one row's label** (`RowLabel`). The model of one group is as private as its noise b against b + z, |z| <= q
-(above). The density of b depends on |b| alone and falls with it, so that b is likelier than b + z on one side of the
-plane half-way. So the total variation is Pr[|b₁| < |z|/2], with b₁ one coordinate of b, and largest for |z| = q. With
-b = R u, R of the law Gamma(d, scale) and u uniform on the sphere, u₁² has the law Beta(1/2, (d-1)/2), and
+**δ(ε) of one row's label** (`RowLabel`). As shown above, the model of one group is as private as its noise: b in one
+world and b + z in the other, |z| <= q. The density of b depends on |b| alone and falls with it, so that b is likelier
+than b + z on one side of the plane half-way. So the total variation is Pr[|b₁| < |z|/2], where b₁ is one coordinate of
+b; it is largest for |z| = q. Let b = R u, where R has the law Gamma(d, scale) and u is uniform on the sphere. Then u₁²
+has the law Beta(1/2, (d-1)/2), and
 
     δ(0) = E Pr[R < q/(2|u₁|)],
 
-whose integrand falls with |u₁|: upper and lower sums enclose it. The overlap 1 - δ(0) of several groups is at least the
-product of their overlaps. For ε > 0, δ is convex in e^ε and 0 at the pure ε_label, hence below the chord
-δ(0) (e^ε_label - e^ε)/(e^ε_label - 1).
+The probability falls with |u₁|, so that upper and lower sums enclose its mean. The overlap 1 - δ(0) of several groups
+together is at least the product of their overlaps. For ε > 0, δ is convex in e^ε, and 0 at the pure ε_label of the
+label. Hence it is at most the chord δ(0) (e^ε_label - e^ε)/(e^ε_label - 1).
 """
 
 import math
@@ -94,7 +99,7 @@ class ObjectivePerturbation(PlainNumbers):
 
     Args:
         num_rows: n, at least 1.
-        norms: (K,) q_k > 0, to which the rows of each group are clipped.
+        norms: (K,) q_k > 0, the norms to which the rows of each group of features are clipped.
         l2: (K,) λ_k > 0.
         noise_epsilon: ε' > 0; infinite: no noise.
         extra_l2: (K,) Δ_k ≥ 0.
@@ -124,11 +129,12 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def epsilon_upper(self) -> float:
-        """The pure ε of all K models together for one whole row, features and label: ε' Σ_k q_k + Σ_k ln(1 +
-        q_k²/(4n(λ_k + Δ_k))).
+        """The pure ε of all K models together if one whole row, features and label, is replaced: ε' Σ_k q_k + Σ_k
+        ln(1 + q_k²/(4n(λ_k + Δ_k))).
 
-        n is the number of rows, ε' `noise_epsilon`, and model k has rows of norm q_k and regularisation λ_k (`l2`) and
-        Δ_k (`extra_l2`).
+        n is the number of rows. Each model has noise with a density proportional to e^(-ε'|b|/2), where ε' is
+        `noise_epsilon`. The rows of model k are clipped to the norm q_k (`norms`), and its penalty has the factor λ_k
+        (`l2`) plus the additional Δ_k (`extra_l2`).
         """
         return self.noise_epsilon * math.fsum(self.norms) + math.fsum(
             math.log1p(q * q / (4.0 * self.num_rows * (l2 + extra)))
@@ -137,11 +143,13 @@ class ObjectivePerturbation(PlainNumbers):
 
     @property
     def label_epsilon(self) -> float:
-        """ε of all models together for the label of one row, whose features do not differ."""
+        """The pure ε of all models together if only one row's label is replaced: ε' Σ_k q_k/2, with
+        ε' = `noise_epsilon`.
+        """
         return 0.5 * self.noise_epsilon * math.fsum(self.norms)
 
     def privacy(self) -> PrivacyBound:
-        """The bound of ε at δ = 0 for one whole row against an observer of all models."""
+        """The bound of ε at δ = 0 for one whole row, against an observer who sees all models."""
         return PrivacyBound(
             0.0,
             self.epsilon_upper,
@@ -158,18 +166,20 @@ def calibrate_perturbation(
     epsilon: float, num_rows: int, l2: Sequence[float], norms: Sequence[float] = (1.0,), tight: bool = False
 ) -> ObjectivePerturbation:
     """Noise and additional regularisation with which K noisy logistic regressions on the same rows together are
-    ε-private.
+    ε-private for one whole row.
 
-    The noise costs ε' Σ_k q_k = ε', the determinants of the models' Hessians the rest. Model k has regularisation λ_k
-    and additional Δ_k. First way: ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this ε' is above 0 (`tight`:
-    above ε/2). Second way: ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and
-    determinants cost at most ε/2 each.
+    A row consists of a group of features for each model k, which is clipped to the norm q_k. ε is spent on two things:
+    the noise, whose density is proportional to e^(-ε'|b|/2), costs ε' Σ_k q_k = ε'; the ratio of the determinants of
+    the models' Hessians in two neighbouring data sets costs the rest. Model k has the regularisation λ_k and the
+    additional Δ_k. First way: ε' = ε - Σ_k f ln(1 + q_k²/(4nλ_k)) and Δ_k = 0, if this ε' is above 0 (`tight`: above
+    ε/2). Second way: ε' = ε/2 and Δ_k = max(0, q_k²/(4n(e^(ε q_k/(2f)) - 1)) - λ_k), so that noise and determinants
+    cost at most ε/2 each.
 
     Args:
-        epsilon: ε > 0; infinite: no noise. num_rows: n. l2: (K,) λ_k > 0. norms: (K,) q_k > 0, the norms to which
-        the rows of each group of features are clipped, whose sum must be 1 (the importance of the groups). tight:
-        whether f = 1, by the module's theorem, and the second way is taken unless the first leaves over ε/2; else f
-        = 2 as in the papers (Algorithm 1, steps 1 to 6; Algorithm 3, steps 3 to 10).
+        epsilon: ε > 0; infinite: no noise. num_rows: n. l2: (K,) λ_k > 0. norms: (K,) q_k > 0, the importance of the
+        groups, with sum 1. tight: if true, f = 1, which the module's proof shows to be enough, and the second way is
+        taken unless the first leaves more than ε/2 for the noise; else f = 2 as in the papers (Algorithm 1, steps 1 to
+        6; Algorithm 3, steps 3 to 10).
 
     Raises:
         ValueError: a value is out of its range.
@@ -184,7 +194,7 @@ def calibrate_perturbation(
     if abs(math.fsum(shares) - 1.0) > 1e-9:
         raise ValueError(f"importance = {list(shares)}: must sum to 1, not to {math.fsum(shares):g}")
     factor, least = (1.0, epsilon / 2.0) if tight else (2.0, 0.0)
-    # ε' without additional regularisation: what the determinants leave of ε
+    # ε' without additional regularisation: what remains of ε after the determinants' cost
     noise_epsilon = epsilon - factor * math.fsum(
         math.log1p(q * q / (4.0 * num_rows * value)) for q, value in zip(shares, penalties, strict=True)
     )
@@ -199,7 +209,12 @@ def calibrate_perturbation(
 
 
 def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) -> None:
-    """Raise ValueError unless there are a row and a group, and each group has a q_k and a λ_k above 0."""
+    """Raise ValueError unless there is at least one row and one group of features, and for each group k there is a norm
+    q_k and a regularisation λ_k, above 0 and finite.
+
+    Args:
+        num_rows: n, the number of rows. norms: (K,) q_k, the norms to which the groups' rows are clipped. l2: (K,) λ_k.
+    """
     if num_rows < 1:
         raise ValueError(f"num_rows = {num_rows}: must be at least 1")
     if not norms or len(norms) != len(l2):
@@ -210,7 +225,7 @@ def _check_rows(num_rows: int, norms: tuple[float, ...], l2: tuple[float, ...]) 
 
 
 _PARTS, _LEAST = 4000, 1e-9
-"""Number of the values of |u₁|, in equal ratios, that enclose E Pr[R < distance/|u₁|], and the least value above 0."""
+"""How many values of |u₁|, in equal ratios, enclose E Pr[R < distance/|u₁|], and the smallest value above 0."""
 _UP = 1.0 + 1e-9
 """Factor by which upper bounds are raised for rounding."""
 
@@ -240,12 +255,20 @@ class RowLabel(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """The pure ε of a row's label: half of ε' times the sum of the norms q."""
+        """The pure ε of the label of one row: ε'/2 times the sum of the norms q_k to which the K models' rows are
+        clipped.
+
+        The models' noise has a density proportional to e^(-ε'|b|/2), and a changed label moves it by at most q_k.
+        """
         return self.noise.label_epsilon
 
     @cached_property
     def total_variation(self) -> Bracket:
-        """Bounds of δ(0) of a row's label; the lower one is attained for one group of features, and 0 for several."""
+        """Bounds of δ(0) of a row's label, against an observer of the K models, each learned from its own group of
+        features.
+
+        For one group the lower bound is attained; for several it is 0, and the upper bound combines the groups' values.
+        """
         # of each group: Pr[|b₁| < q/2]
         variations = [
             _between(d, 0.5 * q / self.noise.noise_scale) for d, q in zip(self.features, self.noise.norms, strict=True)
@@ -256,7 +279,9 @@ class RowLabel(Accountant):
         return Bracket(min(variations[0].lower, upper) if len(variations) == 1 else 0.0, upper)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε); the upper one is a line in e^ε from δ(0) to 0 at the pure ε, or δ(0) if that is above 700."""
+        """Bounds of δ(ε). The upper one is, as a function of e^ε, the straight line from δ(0) at ε = 0 to 0 at the pure
+        ε; if the pure ε is above 700, it is δ(0) for all ε. The lower one is 0 for ε above 0.
+        """
         check_epsilon(epsilon)
         pure = self.pure_epsilon
         if epsilon >= pure:

@@ -1,21 +1,21 @@
 """Accountant of PATE under label adjacency: noisy votes of teachers on disjoint data, with a test before each answer.
 
-Each user's label is in the data (shard) of one teacher. So a changed label changes at most one vote of each query.
+Each user's label is in the data of only one teacher. So a changed label changes at most one vote in each query.
 
 - *Test.* The largest number of votes, plus noise N(0, σ₁²), is compared with a threshold. One changed vote moves the
   largest number by at most 1.
 - *Answer.* If the test is passed, noise N(0, σ₂²) is added to the number of votes of each class, and the class with the
-  most noisy votes is released. A changed vote moves the numbers of votes by √2 in Euclidean norm.
+  largest noisy number is released. A changed vote moves the numbers of votes by √2 in Euclidean norm.
 
 There are at most Q tests and A answers. Each query may depend on all results so far.
 
 **All results together are μ-Gaussian private, μ² = Q/σ₁² + 2A/σ₂².** *Proof.* Draw Q numbers of a first kind and A of a
-second, all independent and of variance 1, with mean 0 in one world and means 1/σ₁ and √2/σ₂ in the other. A test in
-which the largest number of votes moves by t, |t| ≤ 1, is made of the next number of the first kind: multiply it by
-tσ₁, add the largest number in the first world, and add noise of variance σ₁²(1 - t²). An answer is made of the next
-number of the second kind in the same way, along the line on which the votes move, with fresh noise across the line. t
-and the line follow from the two worlds and the results so far. The drawn numbers are used in order. So all results are
-a post-processing of Q + A Gaussian numbers, whose means in the two worlds have the distance μ. ∎
+second, all independent and of variance 1, with mean 0 in one world and means 1/σ₁ and √2/σ₂ in the other. The drawn
+numbers are used in order. A test in which the largest number of votes moves by t, |t| ≤ 1, is made from the next number
+of the first kind: multiply this by tσ₁, add the largest number of votes in the first world, and add noise of variance
+σ₁²(1 - t²). An answer is made in the same way from the next number of the second kind, along the line on which the
+votes move, with fresh noise across the line. t and the line follow from the two worlds and the results so far. So all
+results are a post-processing of Q + A Gaussian numbers, whose means in the two worlds have the distance μ. ∎
 
 δ(ε) = Φ(μ/2 - ε/μ) - e^ε Φ(-μ/2 - ε/μ) (Dong, Roth and Su 2022, Corollary 2.13). Only the answers' classes are
 released, so that this is an upper bound. It does not depend on the votes. An ε that depends on them ("data-dependent")
@@ -53,8 +53,8 @@ class Pate(Accountant):
     """Accountant of answers to at most A of Q queries by noisy votes of teachers; the learner also sees all tests.
 
     Args:
-        answer_noise: σ₂, 0.01 to 1e9: standard deviation of the noise on each class's votes, in votes.
-        test_noise: σ₁, 0.01 to 1e12: standard deviation of the noise of a test, in votes.
+        answer_noise: σ₂, 0.01 to 1e9, the standard deviation of the noise on each class's votes, in votes.
+        test_noise: σ₁, 0.01 to 1e12, the standard deviation of the noise of a test, in votes.
         answers: A, 1 to Q.
         queries: Q, 1 to 1,000,000.
 
@@ -78,11 +78,15 @@ class Pate(Accountant):
 
     @property
     def mu(self) -> float:
-        """μ, for which all results together are μ-Gaussian differentially private."""
+        """μ = sqrt(Q/σ₁² + 2A/σ₂²): all results together are as private as one Gaussian number of variance 1 whose mean
+        moves by μ when a label changes.
+
+        Q is the number of queries, each with one noisy test (σ₁), and A the number of answers by noisy votes (σ₂).
+        """
         return math.sqrt(self.queries / self.test_noise**2 + 2.0 * self.answers / self.answer_noise**2)
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε) of all results together, ε at least 0, by μ; the lower bound is 0."""
+        """Upper bound of δ(ε) of all results together, ε at least 0, computed from μ; the lower bound is 0."""
         check_epsilon(epsilon)
         import scipy
 
@@ -95,14 +99,16 @@ class Pate(Accountant):
 
 @lru_cache(maxsize=128)
 def calibrate_votes(epsilon: float, delta: float, test_noise: float, answers: int, queries: int) -> float:
-    """The smallest noise of an answer, in votes and to three digits, with which `Pate` is certified for (ε, δ).
+    """The smallest standard deviation of an answer's noise, in votes and to three digits, with which the answers to
+    queries by noisy votes of teachers (`Pate`) are certified for (ε, δ).
 
     Args:
-        epsilon: target ε, above 0. delta: target δ in (0, 1).
-        test_noise: noise of a test, above 0, as a multiple of the noise of an answer. answers, queries: as in `Pate`.
+        epsilon: the target ε, above 0. delta: the target δ in (0, 1). test_noise: the standard deviation of a test's
+        noise, above 0, as a multiple of that of an answer's noise. answers: A, how many queries are answered at most.
+        queries: Q, how many queries are tested, 1 to 1,000,000 and at least A.
 
     Raises:
-        ValueError: a value out of its range, or no noise up to 1e9 votes suffices.
+        ValueError: a value is out of its range, or no noise up to 1e9 votes suffices.
     """
     check_delta(delta)
     check_positive_epsilon(epsilon)

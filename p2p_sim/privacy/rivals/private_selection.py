@@ -1,45 +1,48 @@
-"""Accountant of private selection: several private runs are made, and the best one alone is released.
+"""Accountant of private selection: several private runs are made, and only the best one is released.
 
 **What is done.** One run draws a setting from a fixed law, by default uniformly, and yields y = (score, model,
 setting). Draw K from a public law, make K independent runs, and release the y with the best score, or a constant if
 K = 0. Each run has a uniform tag that settles ties and reveals nothing. Let p and p' be the densities of y in two
-neighbouring worlds, and u(y) and u'(y) the probabilities that a run is better than y. Where y comes from p, 1-u(y) is
-uniform. So with φ(x) = E x^K the released y has the density p(y) φ'(1-u(y)) in one world and p'(y) φ'(1-u'(y)) in the
+neighbouring worlds, and u(y) and u'(y) the probabilities that a run is better than y. If y is drawn from p, 1-u(y) is
+uniform. Let φ(x) = E x^K. So the released y has the density p(y) φ'(1-u(y)) in one world and p'(y) φ'(1-u'(y)) in the
 other; φ'(1-u) is called its weight. The constant has the same probability in both worlds.
 
 **What follows for u and u' from the privacy of one run.** Let δ(ε) be the δ of one run, score and model together, over
 all neighbouring worlds in both directions. "Better than y" is an event, so that u' <= T(u), where T(u) is the least
-over ε >= 0 of e^ε u + δ(ε) and 1 - e^-ε (1-u-δ(ε)). T is concave, and piecewise linear for the run's `LossLaw`. So
+value of e^ε u + δ(ε) and 1 - e^-ε (1-u-δ(ε)) over all ε >= 0. T is concave, and piecewise linear for the run's
+`LossLaw`. So
 
     ln φ'(1-u)/φ'(1-u') <= C(u) := ln φ'(1-u) - ln φ'(1-T(u)).
 
-Between two corners of T, C is monotone for every law of `selection_run_laws`, whose φ' is a power of a linear function
+Between two corners of T, C is monotone for every law of `selection_run_laws`, since φ' is a power of a linear function
 or e^linear.
 
 **Hockey-stick bounds.** The excess p φ'(1-u) - e^ε p' φ'(1-u') is at most φ'(1-u) (p - e^(ε-C(u)) p').
 
-1. *One ratio.* Let c be the largest C(u), and m = max(0, p - e^(ε-c) p'), of integral at most δ(ε-c); m <= p.
-   The integral of φ'(1-u) m is largest if m is p at the best y and 0 elsewhere: it is at most
-   1 - φ(1-δ(ε-c)) <= E K δ(ε-c). For ε < c, δ(-x) = 1 - e^-x (1 - δ(x)).
-2. *Bands.* Cut [0, 1] into bands of u, at all corners of T and at further points. In band j let w_j and C_j be the
-   largest weight and ratio, and m_j the integral of max(0, p - e^(ε-C_j) p'), at most the width of the band. Over all
-   bands with C_j <= C the m_j sum to at most δ(ε-C). The largest Σ w_j m_j under these constraints is a bound. The
-   constraints are nested, so it is found by filling the bands in the order of their weights.
+1. *One ratio.* Let c be the largest C(u), and m = max(0, p - e^(ε-c) p'). m is at most p, and its integral is at most
+   δ(ε-c). The integral of φ'(1-u) m is largest if m is p at the best y and 0 elsewhere: it is at most
+   1 - φ(1-δ(ε-c)) <= E K δ(ε-c). For ε < c, use δ(-x) = 1 - e^-x (1 - δ(x)).
+2. *Bands.* Cut [0, 1] into bands of u, at all corners of T and at further points. In band j let w_j be the largest
+   weight and C_j the largest C(u). Let m_j be the integral of max(0, p - e^(ε-C_j) p'), which is at most the width of
+   the band. For every C, the sum of the m_j over all bands with C_j <= C is at most δ(ε-C). The largest Σ w_j m_j under
+   these constraints is a bound. As the constraints are nested, it is found by filling the bands in the order of their
+   weights.
 
-**Rényi bound.** Let D be the divergence of order λ. e^((λ-1)D) is φ(0), for the constant, plus the integral of
-p^λ p'^(1-λ) φ'(1-u)^λ φ'(1-u')^(1-λ). So with the run's Rényi ε_λ
+**Rényi bound.** Let D be the divergence of order λ of what is released. e^((λ-1)D) is φ(0), for the constant, plus the
+integral of p^λ p'^(1-λ) φ'(1-u)^λ φ'(1-u')^(1-λ). So with the Rényi ε_λ of one run, that of the selection is
 
     ε'_λ <= ln(φ(0) + e^((λ-1) ε_λ + B))/(λ-1),    B = max over u of ln φ'(1-u) + (λ-1) C(u).
 
-B is at most ln E K + (λ-1) c. The event "better than y, or a coin of probability γ" obeys the run's Rényi ε_ν of every
-order ν. For the truncated negative binomial law this makes c at most (1+η)((1-1/ν) ε_ν + ln(1/γ)/ν): Theorem 2 of
-Papernot and Steinke (2022). For the Poisson law, u' <= e^a u + δ(a) with e^a <= λ/(λ-1) makes B at most ln μ +
-(λ-1) μ δ(a), as in their Theorem 6, which has no φ(0).
+B is at most ln E K + (λ-1) c. The event "better than y, or a coin of probability γ comes up" obeys the run's Rényi ε_ν
+of every order ν. For the truncated negative binomial law, c is therefore at most (1+η)((1-1/ν) ε_ν + ln(1/γ)/ν):
+Theorem 2 of Papernot and Steinke (2022). For the Poisson law, u' <= e^a u + δ(a) with e^a <= λ/(λ-1) makes B at most ln
+μ + (λ-1) μ δ(a), as in their Theorem 6, which has no φ(0).
 
-**Pure ε.** ε + c. With T(u) = min(e^ε u, 1 - e^-ε (1-u)), C is largest at u = 1/(1+e^ε): for the truncated negative
-binomial law ε + (1+η) ln((γ+e^ε)/(1+γe^ε)), which is less than (2+η) ε, their Corollary 3.
+**Pure ε.** If one run is ε-private with δ = 0, the selection is private with ε + c. With T(u) = min(e^ε u, 1 - e^-ε
+(1-u)), C is largest at u = 1/(1+e^ε). For the truncated negative binomial law this gives ε + (1+η)
+ln((γ+e^ε)/(1+γe^ε)), which is less than (2+η) ε, their Corollary 3.
 
-The bounds stated are the least of these. Koskela, Redberg and Wang (2024) also bound privacy profiles of selections.
+Each stated bound is the least of these. Koskela, Redberg and Wang (2024) also bound privacy profiles of selections.
 """
 
 import math
@@ -96,8 +99,8 @@ class Selection(Accountant):
     The lower bounds are 0, since higher ones would depend on how scores are made.
 
     Args:
-        base: accountant of one run, score and model together. If the labels of different users make the score and the
-            model, it is `WorstOf` the two accountants; if those of the same users, their `Composition`.
+        base: accountant of one run, score and model together. If different users' labels make the score and the model,
+            it is the `WorstOf` the two accountants; if the same users' labels make both, it is their `Composition`.
         law: the law of the number of runs, such as `TruncatedNegativeBinomial`.
 
     >>> from p2p_sim.privacy import NoisyScore, TruncatedNegativeBinomial
@@ -116,8 +119,8 @@ class Selection(Accountant):
     def conditions(self) -> tuple[str, ...]:
         """The conditions under which the bounds hold, in words: those of one run and those of the selection.
 
-        Where one run requires that no hyperparameter was chosen by looking at labels, the condition becomes that only
-        this selection did so.
+        If one run requires that no hyperparameter was chosen by looking at labels, the condition becomes that only this
+        selection did so.
         """
         run = (
             PAID_CHOICE if getattr(c, "identifier", "") == PAID_CHOICE.identifier else c for c in self.base.conditions
@@ -144,9 +147,9 @@ class Selection(Accountant):
         """Upper bound of δ(ε), ε at least 0: the least of three; the lower bound is 0.
 
         The weight of an outcome of a run is the factor by which the selection changes its probability density. The
-        first bound takes the largest ratio of an outcome's weights in two neighbouring worlds for all outcomes. The
-        second takes it separately in each interval (band) of the probability that another run is better. The third
-        follows from the Rényi ε of several orders.
+        first bound uses one number for all outcomes: the largest ratio of an outcome's weights in two neighbouring
+        worlds. The second uses the largest ratio in each interval (band) of the probability that another run is better.
+        The third follows from the Rényi ε of several orders.
         """
         check_epsilon(epsilon)
         if epsilon >= self.pure_epsilon:
@@ -154,15 +157,16 @@ class Selection(Accountant):
         return Bracket(0.0, min(1.0, self._by_ratio(epsilon), self._in_bands(epsilon), self._by_renyi(epsilon)))
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Upper bound of ε at δ, infinite if none is certified; the lower bound is 0.
+        """Bounds of ε at δ. The upper bound is infinite if no ε is certified; the lower bound is 0.
 
         Raises:
-            ValueError: δ outside (0, 1), or below `least_delta`; or the observer of `base` is not the learner.
+            ValueError: δ is outside (0, 1), or below `least_delta`; or the accountant of one run (`base`) has another
+            observer than the learner, who would see every run.
         """
         check_delta(delta)
         if delta < self.least_delta:
             raise ValueError(f"delta = {delta}: must be at least {self.least_delta:.3g} for this selection")
-        # one ratio: ε of one run, at the δ' for which the best outcomes are released with probability δ, plus c
+        # one ratio: c plus the ε of one run at the δ' for which the best outcomes are released with probability δ
         run_delta, least = self.law.delta_of(delta), self.base.least_delta
         stated = self.base.epsilon(max(run_delta, least))
         if stated.observer != "learner":
@@ -197,9 +201,11 @@ class Selection(Accountant):
         return min(_rounded_up(max(0.0, log / (order - 1.0))), self.pure_epsilon)
 
     def _by_ratio(self, epsilon: float) -> float:
-        """Upper bound of δ(ε) that takes the largest ratio of two weights, e^c, for all outcomes: 1 - φ(1-δ(ε-c)).
+        """Upper bound of δ(ε) that uses one number c for all outcomes: 1 - E (1-δ₁(ε-c))^K, where K is the number of
+        runs, and δ₁ is the δ of one run, with δ₁(-x) = 1 - e^-x (1 - δ₁(x)).
 
-        φ is the generating function of the number of runs, δ that of one run, and δ(-x) = 1 - e^-x (1 - δ(x)).
+        The weight of an outcome of a run is the factor by which the selection changes its probability density. e^c is
+        the largest ratio of an outcome's weights in two neighbouring worlds.
         """
         less = epsilon - self._bands.most * (1.0 + _MARGIN)
         run = self.base.delta(min(abs(less), LARGEST_EPSILON)).upper
@@ -217,7 +223,8 @@ class Selection(Accountant):
         return self._bands.delta(epsilon) * (1.0 + _MARGIN)
 
     def _by_renyi(self, epsilon: float) -> float:
-        """Upper bound of δ(ε), the least over `ORDERS` of Rényi ε; 1 if the Rényi ε is infinite at all of them.
+        """Upper bound of δ(ε) from the Rényi ε of the selection, the least over 19 orders from 1.25 to 256; 1 if the
+        Rényi ε is infinite at all of them.
 
         See Canonne, Kamath and Steinke 2020, Proposition 12.
         """
@@ -246,11 +253,12 @@ def _rounded_up(epsilon: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RunLawBands:
-    """Intervals (bands) of u, the probability that another run is better, with bounds of weights in each band.
+    """Intervals (bands) of u, the probability that another run is better, with bounds of the outcomes' weights in each
+    band.
 
-    law: of one run's privacy loss. widths, ends: (b,) width and upper end of each band, in ascending order of u.
-    log_weights, log_ratios: (b,) the largest logarithm of an outcome's weight in each band, and of the ratio of its
-    weights in two neighbouring worlds. silent: as in `RunLaw`.
+    law: the law of one run's privacy loss. widths, ends: (b,) width and upper end of each band, in ascending order of
+    u. log_weights: (b,) the largest logarithm of an outcome's weight in each band. log_ratios: (b,) the largest
+    logarithm of the ratio of an outcome's weights in two neighbouring worlds. silent: as in `RunLaw`.
     """
 
     law: LossLaw
@@ -264,9 +272,9 @@ class RunLawBands:
     def of(loss: LossLaw, runs: RunLaw) -> "RunLawBands":
         """The bands for the law of one run's privacy loss and the law of the number of runs.
 
-        A band is an interval of u, the probability that another run is better than an outcome. For each band it has the
-        largest weight, the factor by which selection changes the outcome's probability density, and the largest ratio
-        of its weights in two neighbouring worlds.
+        A band is an interval of u, the probability that another run is better than an outcome. An outcome's weight is
+        the factor by which the selection changes its probability density. Each band gets the largest weight, and the
+        largest ratio of an outcome's weights in two neighbouring worlds.
         """
         # corners of T, the largest probability in one world of an event that has probability u in the other: sums of
         # masses in both worlds, in the order of their likelihood ratios
@@ -275,7 +283,7 @@ class RunLawBands:
         largest = np.cumsum(np.concatenate([[loss.infinite], loss.masses[::-1], small[negative], [0.0]]))
         u[-1], largest[-1] = 1.0, 1.0
         u, largest = np.minimum(u, 1.0), np.minimum(largest, 1.0)
-        # edges of the bands: all corners of T, and others in equal ratios from where the weight is nearly E K
+        # edges of the bands: all corners of T, and points in equal ratios from a u at which the weight is nearly E K
         start = runs.scale / 200.0
         steps = max(1, math.ceil(math.log(1.0 / start) / math.log(_STEP))) if start < 1.0 else 1
         edges = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(min(start, 1.0), 1.0, steps + 1), u]))
@@ -294,10 +302,10 @@ class RunLawBands:
 
     @property
     def most(self) -> float:
-        """c, the largest logarithm of the ratio of an outcome's weights in two neighbouring worlds, over all bands.
+        """c, the largest logarithm of the ratio of an outcome's weights in two neighbouring worlds. It bounds how much
+        the selection adds to the pure ε of one run.
 
-        A weight is the factor by which the selection changes an outcome's probability density; a band is an interval of
-        the probability that another run is better.
+        An outcome's weight is the factor by which the selection changes its probability density.
         """
         return float(self.log_ratios.max())
 
@@ -314,12 +322,14 @@ class RunLawBands:
         """Upper bound of δ(ε), from the largest weight and the largest ratio of weights in each band.
 
         A weight is the factor by which the selection changes an outcome's probability density, the ratio that of its
-        weights in two neighbouring worlds; a band is an interval of the probability that another run is better. If the
-        first run that reaches a public score is released (`silent` is set), all outcomes that reach it have one weight,
-        which depends on the probability to reach it; the result is then the largest bound over all these probabilities.
+        weights in two neighbouring worlds; a band is an interval of the probability that another run is better. The
+        rule of selection may be another one: release the first run whose score reaches a public threshold, or nothing
+        if none does. Then `silent` is the weight of releasing nothing divided by that of a run that reaches the
+        threshold, and all such runs have one weight. It depends on the probability that a run reaches the threshold;
+        the result is then the largest bound over all these probabilities.
         """
         capacity, weights = deltas(self.law, epsilon - self.log_ratios), np.exp(self.log_weights)
-        if self.silent is not None:  # of the excess, at most u is of outputs that reach the threshold
+        if self.silent is not None:  # at most u of the excess belongs to outputs that reach the threshold
             reaching = np.minimum(capacity, self.ends)
             return min(1.0, float((weights * (reaching + self.silent * (capacity - reaching))).max()))
         order = np.argsort(self.log_ratios, kind="stable")

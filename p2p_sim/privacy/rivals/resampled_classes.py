@@ -1,14 +1,15 @@
 """An upper bound of δ(ε) of Algorithm 1 of the clustering paper, for any number of classes K, over all data sets.
 
-Only noisy labels are released. The labels of n users are resampled with probability λ from q̃, their noisy
-distribution, in which every class has at least τ; the noise on a share has scale σ/n.
+Only noisy labels are released. Each of n users' labels is replaced, with probability λ, by a draw from q̃, the labels'
+noisy distribution, in which every class has at least τ. The noise on a class's share has scale σ/n.
 
 With the noise fixed, a changed label moves q̃ by at most 1/n in total variation. The pair of laws q̃ before and after
-is a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, d = min(1/n, 1-Kτ). So, given
-the noise, n resampled labels reveal no more than n draws from the three points. A part f of the change can be hidden in
-the noise instead. Then two Laplace laws count as revealed, each moved by f/σ of its scale, and d is 1-f times as large.
-The target's own noisy label is a pair of laws on three points, with λτ and 1-λ+λd in place of τ and d. The bound holds
-for every f; the least bound of a few f is taken. See `docs/theorem.md`, a curator who resamples.
+the change is a post-processing of the pair (τ + d, 1-2τ-d, τ), (τ, 1-2τ-d, τ + d) on three points, with d = min(1/n,
+1-Kτ). So, given the noise, n resampled labels reveal no more than n draws from the three points. A part f of the change
+can be hidden in the noise instead. Then two Laplace variables count as revealed, each moved by f/σ of its scale, and d
+is 1-f times as large. The target's own noisy label is bounded by a pair of laws on three points, with λτ and 1-λ+λd in
+place of τ and d. The bound holds for every f; the least bound of a few f is taken. See `docs/theorem.md`, a curator who
+resamples.
 """
 
 import math
@@ -24,29 +25,30 @@ LARGEST_CLUSTER = 2**17
 LEAST_THRESHOLD = 1e-9
 """Smallest threshold τ for which the bound is computed."""
 _PARTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25, 1.6, 2.5, 5.0)
-"""Parts f that are tried, as multiples of σ²/(σ² + λnτ), which would be the best part if all laws were normal."""
+"""Parts f that are tried, as multiples of σ²/(σ² + λnτ), the best part if all laws were normal."""
 _MOST_HIDDEN = 0.95
 """Largest part f."""
 _FINE = 0.02
-"""Step of the grid aimed at, in standard deviations of the loss; `_FINEST` and `_POINTS` may make it coarser."""
+"""Desired step of the grid, in standard deviations of the loss; `_FINEST` and `_POINTS` may make it coarser."""
 _CUT = 1e-40
 """Probability below which a law's ends are cut off; what the second law has there is added to `lost`, hence to δ."""
 _UNDERFLOW = 1e-30
-"""Largest probability, under the second law, of the losses above 640, at which the first law underflows.
+"""Bound of the second law's probability of losses above 640, at which the first law underflows.
 
-Two Laplace laws and the target's own label lose at most 3 · `_LOSSES` = 180. Draws lose 460 or more with probability
-at most Pr[Bin(n, τ + 1/n) >= 460 / ln(1 + 1/(nτ))] < 1e-32, largest at n = 73 and τ = `LEAST_THRESHOLD`.
+The losses of two Laplace laws and of the target's own label are at most 3 · `_LOSSES` = 180 together. The loss of the
+draws is 460 or more with probability at most Pr[Bin(n, τ + 1/n) >= 460 / ln(1 + 1/(nτ))] < 1e-32, largest at n = 73 and
+τ = `LEAST_THRESHOLD`.
 """
 _SLACK = 1e-7
-"""Relative rounding error by which probabilities are raised, and half of the error by which losses are raised.
+"""Relative amount by which probabilities are raised for rounding, and half of the amount by which losses are raised.
 
 Let u = 2^-53. All terms are non-negative, so that relative errors add up. A draw's probabilities are off by at most
-24u; a small middle one by 3u of 1, which is less than 24u of the last one's under the second law. `np.convolve` sums
-directly, and adds at most m·u, where m is the shorter length. Each square doubles the error of what is squared. So n
-draws are off by at most n (24u + Σ_j m_j u / 2^(j+1)), where m_j is the length of the law of 2^j draws. By Hoeffding's
-inequality m_j <= min(2^(j+1) + 1, 28 · 2^(j/2)), and the sum is at most 12u. At n = 2^17 this is 5.3e-10; at most 20
-other convolutions add 3e-10. In losses the errors also add up: 4u of at most 1000 in all the draws, and 2e-14 for each
-law that is put on the grid.
+24u. If the middle one is small, its error is up to 3u in absolute terms, which is less than 24u of the last one's under
+the second law. `np.convolve` sums directly, and adds at most m·u, where m is the shorter length. Squaring doubles the
+error. So the law of n draws is off by at most n (24u + Σ_j m_j u / 2^(j+1)), where m_j is the length of the law of 2^j
+draws. By Hoeffding's inequality m_j <= min(2^(j+1) + 1, 28 · 2^(j/2)), and the sum is at most 12u. At n = 2^17 this is
+5.3e-10; at most 20 other convolutions add 3e-10. The errors of losses also add up: 4u of at most 1000 for all draws
+together, and 2e-14 for each law that is put on the grid.
 """
 _LEAST_ROOM = 1e-4
 """τ is lowered until 1 - Kτ is at least this, which keeps the bound valid; the grid would be too fine otherwise."""
@@ -55,9 +57,9 @@ _FINEST = 1000
 _POINTS = 3e5
 """About the most points of the grid up to the loss of the target's own label; a draw's loss is at least one step."""
 _VASTEST = 1e150
-"""Noise scales σ from which on the best part f is taken as 1, so that σ² need not be formed."""
+"""From this noise scale σ on, the best part f is taken as 1, so that σ² need not be formed."""
 _LOSSES = 60.0
-"""Larger losses of the target's own label count as infinite; the loss of a Laplace law is kept at most this."""
+"""Losses of the target's own label above this count as infinite; the loss of a Laplace law is kept at most this."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,14 +76,18 @@ class Losses:
     lost: float
 
     def divergence(self, epsilon: float) -> float:
-        """The hockey-stick divergence of the second law from the first at e^ε, an upper bound with all rounding."""
+        """An upper bound of the hockey-stick divergence Σ [second law - e^ε · first law]₊. All rounding errors of the
+        law and of the losses are allowed for.
+        """
         gains = self.grid * (self.first + np.arange(len(self.law))) - epsilon
         above = gains > -_SLACK
         gained = self.law[above] * np.expm1(gains[above] + 2.0 * _SLACK) * math.exp(min(epsilon, 700.0))
         return float(np.maximum(gained, 0.0).sum()) * (1.0 + _SLACK) + self.lost
 
     def times(self, factor: "Losses") -> "Losses":
-        """The pair of product laws of two independent observations with the same grid."""
+        """The pair of product laws of two independent observations, this one and `factor`; both must have the same step
+        `grid`. Negligible ends of the laws are cut off and added to `lost`.
+        """
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
         # cut off ends that have next to no probability under either law; what the second law has there is lost
         second = law * np.exp(np.minimum(self.grid * (first + np.arange(len(law))), 700.0))
@@ -111,11 +117,13 @@ class Losses:
 def classes_delta(
     n: int, resampling_prob: float, scale: float, threshold: float, *, epsilon: float, classes: int
 ) -> float:
-    """Upper bound of δ(ε) of the noisy labels alone over all data sets, for any number of classes.
+    """Upper bound of δ(ε) of the noisy labels alone of Algorithm 1 of the clustering paper, over all data sets, for any
+    number of classes. A curator replaces each label, with probability λ, by a draw from the noisy shares of the
+    classes.
 
     Args:
-        n: users, up to `LARGEST_CLUSTER`. resampling_prob: λ in (0, 1]. scale: σ in [0, ∞]. threshold: τ, in
-            [`LEAST_THRESHOLD`, 1/K]. epsilon: ε, at least 0. classes: K.
+        n: users, up to 131,072. resampling_prob: λ in (0, 1]. scale: σ in [0, ∞]; the noise on a share has scale σ/n.
+        threshold: τ, the least noisy share, from 1e-9 to 1/K. epsilon: ε, at least 0. classes: K.
     """
     threshold = min(threshold, (1.0 - _LEAST_ROOM) / classes)
     moved = min(1.0 / n, 1.0 - classes * threshold)
@@ -125,10 +133,11 @@ def classes_delta(
 @lru_cache(maxsize=8)
 def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> tuple[Losses, ...]:
     """Pairs of laws that bound what the noisy labels reveal of one user's label, one pair for each of several parts f;
-    each gives a valid bound.
+    each pair gives a valid bound.
 
     A curator draws labels anew from the noisy shares of the classes. One changed label moves these shares. A part f of
-    this change is charged to the noise on the shares, the rest to the draws.
+    this move counts as seen through the noise on the shares, as if two noisy shares were revealed; the other part
+    counts as seen through the draws.
 
     Args:
         n: users. lam: λ, the probability that a label is drawn anew. scale: σ; the noise on a share has scale σ/n.
@@ -142,18 +151,19 @@ def _laws(n: int, lam: float, scale: float, threshold: float, moved: float) -> t
 
 
 def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, part: float) -> Losses:
-    """The pair of laws that bounds what the noisy labels reveal of one user's label, where a part f of the change is
-    charged to the noise on the shares.
+    """The pair of laws that bounds what the noisy labels reveal of one user's label, if a part f of the change of the
+    noisy shares counts as seen through their noise, and the rest through the draws.
 
-    It is a product: all users' draws (of the others alone if λ is below 1), the target's own noisy label if λ is below
-    1, and, for f above 0, two Laplace laws, each moved by f/σ of its scale.
+    It is the product of the pairs of three independent observations: the draws of all users (if λ is below 1, of all
+    others); if λ is below 1, the target's own noisy label; and, for f above 0, two Laplace variables, each moved by f/σ
+    of its scale.
 
     Args:
         n: users. lam: λ, the probability that a label is drawn anew from the noisy shares. scale: σ; the noise on a
-        share has scale σ/n. threshold: τ, the least noisy share. moved: d, by how much a changed label still moves
-        the noisy shares. part: f.
+        share has scale σ/n. threshold: τ, the least noisy share. moved: by how much a changed label still moves the
+        noisy shares in the draws, 1-f times d. part: f.
     """
-    # the grid: the loss of a draw, ln(1 + d/τ), is a whole number of its steps, more where the loss varies little
+    # the grid: the loss of a draw, ln(1 + d/τ), is a whole number of its steps, a larger one if the loss varies little
     step, hidden = math.log1p(moved / threshold), part / scale if part > 0.0 else 0.0
     deviation = math.sqrt(2.0 * n * lam * threshold * step**2 + 2.0 * hidden**2)
     own = min(math.log1p(1.0 / (lam * threshold)), _LOSSES) if lam < 1.0 else 0.0
@@ -174,15 +184,16 @@ def _law(n: int, lam: float, scale: float, threshold: float, *, moved: float, pa
 
 
 def _label(least: float, moved: float, grid: float) -> Losses:
-    """The pair of laws that bounds the target's own noisy label for two of her true labels, on the grid of log-ratios.
+    """A pair of laws that bounds the target's own noisy label for two of her true labels, on the grid of log-ratios.
 
-    One law has three outcomes of probabilities least + moved, the rest to 1, and least; the other has these in reverse.
-    If the log-ratio ln(1 + moved/least) exceeds 60, the outcome with this log-ratio is left out, and its probability
-    under the second law is counted in `lost`.
+    She keeps her label or has one drawn anew, so that each label has at least the probability `least`, and one of the
+    two true labels raises the probability of an outcome by `moved` over that of the other. So the two laws have three
+    outcomes: the first has probabilities least + moved, the rest to 1, and least; the second has these in reverse
+    order. If the log-ratio ln(1 + moved/least) exceeds 60, the outcome with this log-ratio is left out: its probability
+    under the second law is stored in `lost`, and added to every divergence.
 
     Args:
-        least: smallest probability of an outcome. moved: by how much the true label raises that of another. grid:
-        the step of the grid.
+        least: the smallest probability of an outcome. moved: the raise. grid: the step of the grid.
     """
     loss = math.log1p(moved / least)
     if loss > _LOSSES:
@@ -192,8 +203,8 @@ def _label(least: float, moved: float, grid: float) -> Losses:
 
 
 def _laplace(shift: float, grid: float) -> Losses:
-    """The pair of laws of Laplace noise and of the noise moved by `shift` times its scale, on the grid."""
-    # pieces of [0, shift], on each of which the loss lies between two points of the grid; beyond, it is -shift or shift
+    """The pair of laws of Laplace noise, and of the noise moved by `shift` times its scale, on a grid of losses."""
+    # pieces of [0, shift]; on each the loss lies between two points of the grid. Outside it is -shift or shift
     most = math.floor(shift / grid)
     inner = np.arange(-most, most + 1) * grid
     cuts = np.unique(np.clip(0.5 * (shift + np.concatenate([[-shift], inner, [shift]])), 0.0, shift))
@@ -205,10 +216,15 @@ def _laplace(shift: float, grid: float) -> Losses:
 
 
 def _spread(first: Floats, losses: Floats, grid: float) -> Losses:
-    """The pair of laws on the grid, of outcomes with these losses and probabilities `first` under the first law.
+    """Two laws on a grid of losses, given J outcomes: their probabilities `first` under the first law, and their
+    losses, the logarithms of the ratio of the second law to the first, (J,) each.
 
-    An outcome between two points of the grid is split. The split keeps both its probabilities, and by convexity makes
-    the divergence no smaller.
+    An outcome between two points of the grid is split between both, such that its probability under either law stays
+    the same in all. A split loss only varies more, and hockey-stick divergences are means of a convex function of the
+    likelihood ratio, so that they do not fall.
+
+    Args:
+        grid: the step of the grid.
     """
     used = first > 0.0
     first, losses = first[used], losses[used]

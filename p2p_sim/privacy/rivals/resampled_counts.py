@@ -1,19 +1,19 @@
 """Bounds of δ(ε) of Algorithm 1 of the clustering paper, for two classes, if only noisy labels are released.
 
-Let Q = q̃₁ be the noisy share of label 1 when J users of n hold it, and V_J(k) = E Bin(k; n, Q). If every label is
-resampled (λ = 1), the learner sees n draws from Q, of which k are ones with probability V_J(k). With m others who hold
-label 1, J is m or m + 1 under the target's two labels.
+Let Q = q̃₁ be the noisy share of label 1 if J of n users hold label 1, and V_J(k) = E Bin(k; n, Q). If every label is
+resampled (λ = 1), the learner sees n draws, each a one with probability Q, and k of them are ones with probability
+V_J(k). If m others hold label 1, J is m or m + 1 under the target's two labels.
 
-For λ < 1, an upper bound: tell the learner who of the others was resampled, which does not depend on labels. Take a
-number of resampled others that is hardly ever exceeded; fewer draws would be a post-processing. The learner sees the
-target's noisy label, which is a draw from Q with probability λ, and these draws. Their joint law is a positive
-combination of V_J(k) and V_J(k + 1). A lower bound: let the learner look only at the target and the others with
-label 0. Their noisy labels are ones with probability λQ.
+For λ < 1, an upper bound follows if the learner is told who of the others was resampled, which does not depend on
+labels. Take a number of resampled others that is hardly ever exceeded; fewer draws would be a post-processing. The
+learner sees these draws and the target's noisy label, which is a draw from Q with probability λ. Their joint law is a
+positive combination of V_J(k) and V_J(k + 1). A lower bound follows if the learner looks only at the target and the
+others with label 0. The noisy label of each such other is a one with probability λQ.
 
-V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). On each
-bin between two nodes Bin(k; n, ·) is replaced by its chord, with a bound on the difference; so V_J is a sum over nodes,
-with weights made of the means of F over the bins. Since F increases, sums over finer points bracket these means. Few
-points are enough for data sets that are far from the worst one.
+V_J is an integral over the law of Q, whose distribution function F is known in closed form (`noisy_share`). The range
+of Q is cut into bins by nodes. On each bin Bin(k; n, ·) is replaced by its chord, with a bound on the difference. So
+V_J is a sum over nodes, with weights that follow from the means of F over the bins. Since F increases, sums over finer
+points bracket these means. Few points are enough for data sets that are far from the worst one.
 """
 
 import math
@@ -31,14 +31,14 @@ from p2p_sim.privacy.rivals.noisy_share import share_cdf
 LARGEST_CLUSTER = 2048
 """Largest number of users."""
 LARGEST_WORK = 600_000
-"""Largest product of the number of users and the number of counts of users that the noise can reach."""
+"""Largest product of the number of users and the number of counts of users in the range that the noise can reach."""
 _ROUGH, _FINE = 16, 256
-"""Numbers of points at which F is evaluated per count of users: for all data sets, and for those that may be worst."""
+"""How many points F is evaluated at per count of users: for all data sets, and for those that may be the worst ones."""
 _FEWEST_BINS = 192
 _REACH = 28.0
-"""How many scales of the noise on either side are evaluated; the probability beyond is added to the bounds."""
+"""How many scales of the noise are evaluated on either side; the probability beyond them is added to the bounds."""
 _LOG_TAIL = -32.0
-"""Logarithm of the probability of the counts left out on either side, which is added to the bounds."""
+"""Logarithm of the probability of the counts that are left out on either side; it is added to the bounds."""
 _BLOCK = 16
 """How many data sets are evaluated together for σ up to 1; more for more noise, since they share the nodes."""
 
@@ -62,17 +62,19 @@ Views = tuple[Bracketed, Bracketed]
 
 
 def affordable(n: int, scale: float, threshold: float) -> bool:
-    """Whether `counts_delta` takes a few seconds at most.
+    """Whether the bounds of δ(ε) for the noisy labels alone of two classes (`counts_delta`) take a few seconds at most:
+    for 2 to 2,048 users, positive and finite noise, a least share below 1/2, and at most 600,000 for the product of n
+    and the number of counts of users that the noise can reach.
 
     Args:
-        n: users. scale: σ. threshold: τ.
+        n: users. scale: σ; the noise on a share has scale σ/n. threshold: τ, the least noisy share.
     """
     reach = min(n * (1.0 - 2.0 * threshold), 2.0 * _REACH * scale)
     return 0.0 < scale < math.inf and threshold < 0.5 and 2 <= n <= LARGEST_CLUSTER and n * reach <= LARGEST_WORK
 
 
 def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float, epsilon: float) -> Bracket:
-    """Bounds of δ(ε) of the noisy labels alone, over all data sets and both directions.
+    """Bounds of δ(ε) of the noisy labels alone, over all data sets and in both directions.
 
     Args:
         n: users, at least 2. resampling_prob: λ in (0, 1]. scale: σ. threshold: τ in [0, 1/2).
@@ -81,7 +83,7 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
     rough = max(4, round(_ROUGH / max(1.0, 0.5 * scale)))  # more noise makes F smoother
     fine = _FINE if n <= 64 else max(_ROUGH, round(_FINE / max(1.0, scale)))
     block = _blocks(n, resampling_prob, scale, threshold)
-    # m up to (n-1)/2 is enough, since swapping the labels mirrors the rest; all blocks, with few points of F
+    # m up to (n-1)/2 is enough, since swapping the labels mirrors the others; first all blocks, with few points of F
     firsts = range(0, (n - 1) // 2 + 1, _block_size(scale))
     coarse = {first: _divergences(block(first, rough), epsilon) for first in firsts}
     # then many points for the blocks that may hold the largest δ, the worst first
@@ -91,8 +93,8 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
             break
         finer = _divergences(block(first, fine), epsilon)
         lower, upper = max(lower, finer.lower), max(upper, finer.upper)
-    # at λ < 1 the blocks bound δ from above alone; from below, try numbers of ones at which the share is seldom clipped
-    # and the draws vary little
+    # for λ < 1 the blocks bound δ only from above; for the lower bound, try numbers of ones at which the share is
+    # seldom clipped and the draws vary little
     if resampling_prob < 1.0:
         promising = {0, *(min((n - 1) // 2, math.ceil(n * threshold + steps * scale)) for steps in (0, 1, 2, 4))}
         lower = max(
@@ -103,19 +105,22 @@ def counts_delta(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _block_size(scale: float) -> int:
-    """How many data sets are bounded together in a block, at noise scale σ."""
+    """How many successive data sets are bounded together as a block, to save time: 16 for σ up to 1, more for more
+    noise, as the points at which the law of the noisy share is evaluated then serve more data sets.
+    """
     return max(_BLOCK, int(_BLOCK * scale))
 
 
 def _divergences(views: Views, epsilon: float) -> Bracket:
-    """Bounds of the largest hockey-stick divergence Σ [p - e^ε q]₊ over data sets and both directions, with p and q in
-    turn the laws for the target's labels 0 and 1.
+    """Bounds of the largest hockey-stick divergence Σ max(0, p - e^ε q) over data sets, where p and q are the laws for
+    the target's labels 0 and 1, or for 1 and 0.
 
     The laws are known by bounds of each probability and of the total that is left out, `missing`. The divergence is at
-    least Σ [p_lower - e^ε q_upper]₊ - e^ε q_missing, and at most Σ [p_upper - e^ε q_lower]₊ + p_missing.
+    least Σ max(0, p_lower - e^ε q_upper) - e^ε q_missing, and at most Σ max(0, p_upper - e^ε q_lower) + p_missing.
 
     Args:
-        views: the bounds of both laws of what the learner sees, with a row for each data set.
+        views: for label 0 and for label 1, the bounds of the law of what the learner sees, with a row for each data
+        set.
     """
     grow, lower, upper = math.exp(epsilon), 0.0, 0.0
     for p, q in (views, views[::-1]):
@@ -128,13 +133,14 @@ def _divergences(views: Views, epsilon: float) -> Bracket:
 
 @lru_cache(maxsize=1)
 def _blocks(n: int, resampling_prob: float, scale: float, threshold: float) -> Callable[[int, int], Views]:
-    """A function that gives bounds of the laws of what the learner sees for a block of data sets, for the target's
-    labels 0 and 1.
+    """A function that gives bounds of the laws of what the learner sees, for the target's labels 0 and 1, for a block
+    of successive data sets.
 
-    A data set is given by m, how many users besides the target hold label 1. The function takes the first m of a block,
-    and at how many points for each count of users F is evaluated, the distribution function of the noisy share of label
-    1. If λ is below 1 the learner is told more than she sees, so that the laws bound δ from above only. Results, up to
-    some 200 MB, stay in memory until other arguments are asked for, since ε(δ) needs the same blocks at many ε.
+    A data set is given by m, how many users besides the target hold label 1. The function takes two numbers: the first
+    m of a block; and, for each count of users, the number of points at which F is evaluated, the distribution function
+    of the noisy share of label 1. If λ is below 1, the laws are those of a learner who is also told which of the
+    others' labels were drawn anew, so that they bound δ from above only. Results, up to some 200 MB, stay in memory
+    until other arguments are asked for, since ε(δ) needs the same blocks at many ε.
 
     Args:
         n: users. resampling_prob: λ, the probability that a label is drawn anew from the noisy share. scale: σ; the
@@ -175,16 +181,20 @@ def _zeros_alone(n: int, resampling_prob: float, scale: float, threshold: float,
 
 
 def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Views:
-    """Bounds of the joint laws of the target's noisy label and the number of ones among the noisy labels of n-1 others,
-    for her labels 0 and 1.
+    """Bounds of the joint laws of the target's noisy label and of the number of ones among n-1 other noisy labels, for
+    the target's labels 0 and 1.
 
-    Each of the others' labels is a one with probability rate·Q, Q the random noisy share of label 1. If λ is 1 the
-    target's label is just one more draw from Q, and the laws are those of the number of ones among all n.
+    Each of the others' labels is a one with probability rate·Q, where Q is the random noisy share of label 1. If λ is
+    1, the target's label is just one more draw from Q, and the laws are those of the number of ones among all n.
 
     Args:
-        draws: bounds of the mean over Q of Bin(k; n, rate·Q), a row for each J = m, m+1, ... users with label 1, m
-        of them besides the target. n: draws, the target's included. resampling_prob: λ, the probability that a
-        label is drawn anew from Q. rate: 1 or λ.
+        draws: bounds of the mean over Q of Bin(k; n, rate·Q), (R, N), with a row for each J = m, m+1, ... users with
+        label 1 and a column for each k; m of the J users are others than the target. n: the number of draws, the
+        target's included. resampling_prob: λ, the probability that a label is drawn anew from Q. rate: 1 if the others'
+        labels are all drawn anew, λ if each is drawn anew with probability λ and otherwise stays 0.
+
+    Returns:
+        For label 0 and for label 1, lower and upper bounds with a row for each data set.
     """
     zeros, ones = (
         Bracketed(draws.lower[rows], draws.upper[rows], draws.missing[rows], draws.first)
@@ -197,23 +207,24 @@ def _views(draws: Bracketed, n: int, resampling_prob: float, rate: float) -> Vie
 
 def _view(draws: Bracketed, n: int, lam: float, rate: float, *, label: int) -> Bracketed:
     """Bounds of the joint law of the target's noisy label and of k, the number of ones among n-1 others, if the target
-    holds `label`: columns for her noisy label 1 and each k, then for 0.
+    holds `label`. There are columns for her noisy label 1 and each k, then for her noisy label 0 and each k.
 
-    Q is the random noisy share of label 1, and each of the others' noisy labels is a one with probability rate·Q, rate
-    1 or λ. Let V = E Bin(·; n, rate·Q). One draw of n is the target's: it is a one beside k ones with probability
-    (k+1)/n V(k+1), a zero with (1-k/n) V(k). Her noisy label is a one drawn from Q with probability λQ, and her own
-    label with 1-λ.
+    Q is the random noisy share of label 1. Each of the others' noisy labels is a one with probability rate·Q; rate is 1
+    if they are all drawn anew, or λ. V(k) is the mean over Q of the binomial probability Bin(k; n, rate·Q). Count the
+    target's draw among the n: it is a one beside k ones of the others with probability (k+1)/n V(k+1), and a zero
+    beside k ones with probability (1-k/n) V(k). Her noisy label is a draw from Q with probability λ, and her own label
+    with probability 1-λ.
 
     Args:
-        draws: bounds of V, a row for each data set. lam: λ.
+        draws: bounds of V, with a row for each data set. lam: λ.
     """
     k = draws.first - 1 + np.arange(draws.lower.shape[1] + 1, dtype=np.float64)
     # the target's draw is a one, or a zero, with k ones among the others: lower and upper bounds of either
     padded = [np.pad(table, ((0, 0), (1, 1))) for table in (draws.lower, draws.upper)]
     ones = [(k + 1.0) / n * table[:, 1:] for table in padded]
     zeros = [(1.0 - k / n) * table[:, :-1] * (k >= 0.0) for table in padded]
-    # her noisy label is one: λ/rate of the draw's ones, and her own label. It is zero: λ of the draw's zeros, her own
-    # label, and `balance` of the draw's ones, with their opposite bound if it is negative
+    # Her noisy label is one: λ/rate times the draw's ones, plus her own label. It is zero: λ times the draw's zeros,
+    # plus her own label, plus `balance` times the draw's ones, with their opposite bound if `balance` is negative
     own = 1.0 - lam
     balance = (0.0 if label else own) - (lam / rate - lam)
     bounds = []
@@ -238,16 +249,18 @@ def draw_law(
     """Bounds of the mean over Q of the binomial probability Bin(k; draws, rate·Q), with a row for each J = first..last
     and a column for each likely k.
 
-    Q is the random noisy share of label 1 if J users hold it. The range of Q is cut into bins between nodes. On each
-    bin Bin is replaced by its chord: the mean is Σ w B over nodes, B the values of Bin there and w weights made of the
-    means over bins of F, the distribution function of Q. Its error is at most Σ_bins rise |ΔB|/(2 points), from the
-    means of F, plus mass · chord error; rise and mass are both the probability of a bin, ΔB the difference of B over
-    it, and points the evaluations of F on it.
+    Q is the random noisy share of label 1 if J users hold it, and F its distribution function. The range of Q is cut
+    into bins. On each bin Bin(k; draws, rate·q), as a function of q, is replaced by the straight line between its
+    values at the ends. So the mean is Σ w B over the ends of all bins, where B is the binomial probability at an end,
+    and the weight w follows from the means of F over the bins beside it. There are two errors. The means of F are
+    computed from its values at s points of each bin; this costs at most Σ_bins (probability of the bin) |ΔB|/(2s), with
+    ΔB the difference of B between the bin's ends. The straight line costs at most Σ_bins (probability of the bin) (its
+    largest distance from the function).
 
     Args:
-        n: users. first, last: J users hold label 1, with last at most n/2 + 1. scale: σ; the noise on a share has
-        scale σ/n. threshold: τ, the least noisy share. density: points at which F is evaluated, for each count of
-        users. draws: the number of draws; None: n. rate: in (0, 1].
+        n: users. first, last: J users hold label 1, with last at most n/2 + 1. scale: σ; the noise on a share has scale
+        σ/n. threshold: τ, the least noisy share. density: how many points F is evaluated at, for each count of users.
+        draws: the number of draws; None: n. rate: in (0, 1].
     """
     nodes = _nodes(n, first, last, scale, threshold)
     points = max(2, math.ceil(density * n * float(nodes[-1] - nodes[0]) / (nodes.size - 1)))
@@ -259,11 +272,11 @@ def draw_law(
     high = bernstein_window(trials * p[-1], trials * p[-1] * (1.0 - p[-1]), trials, _LOG_TAIL)[1]
     k = np.arange(low, high + 1, dtype=np.float64)
     kernel = _binomials(trials, k, p)
-    # errors of the chord and of the bracketed means of F
+    # the errors of the chord and of the bracketed means of F
     misplaced = np.abs(np.diff(kernel, axis=0)) / (2.0 * points) + _chord_error(trials, k, p, kernel)
     middle, error = weights.mean @ kernel, weights.rise @ misplaced + weights.doubt @ kernel
     doubt = 1.2e-14 * trials + 1e-13  # relative rounding of the kernel
-    # two tails for k, and one for more draws than `_blocks` has
+    # two tails of k, and one tail for more draws than `_blocks` assumes
     missing = weights.missing + 4.0 * math.exp(_LOG_TAIL)
     return Bracketed(np.maximum(middle - error, 0.0) * (1.0 - doubt), (middle + error) * (1.0 + doubt), missing, low)
 
@@ -314,8 +327,8 @@ def _chord_error(n: int, k: Floats, p: Floats, kernel: Floats) -> Floats:
 
 
 def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Floats:
-    """The ends of bins of the noisy share Q of label 1, within [τ, 1-τ], ascending, where J = first..last of n users
-    hold label 1; 1/2 is one of them or outside.
+    """The ends of bins of the noisy share Q of label 1, within [τ, 1-τ], ascending, for J = first..last of n users with
+    label 1; 1/2 is one of the ends, or outside all bins.
 
     They cover 28 scales of the noise on either side of the true shares.
 
@@ -337,7 +350,7 @@ def _nodes(n: int, first: int, last: int, scale: float, threshold: float) -> Flo
 
 @dataclass(frozen=True)
 class _Weights:
-    """The law of Q as weights of the ends of its bins (nodes), for R values of J.
+    """The law of the noisy share Q, as weights of the ends of its bins (nodes), for R values of J.
 
     mean: (R, P) weights of the nodes. rise: (R, P - 1) probability of each bin. doubt: (R, P) rounding error of the
     weights. missing: (R,) probability outside the bins.
@@ -352,16 +365,17 @@ class _Weights:
     def of(
         n: int, ones: NDArray[np.int64], nodes: Floats, *, scale: float, threshold: float, points: int
     ) -> "_Weights":
-        """Weights of the nodes, the ends of bins of the noisy share Q, with which a sum over nodes is the mean of a
-        function of Q that is linear on each bin.
+        """Weights of the nodes, the ends of bins of the noisy share Q of label 1. With them a sum over nodes is the
+        mean of a function of Q that is linear on each bin.
 
-        F is the distribution function of Q, the noisy share of label 1 if J users hold it. The weight of a node is the
-        difference of the means of F over the bins on its two sides. F is used below the true share and 1 - F above it,
-        so that both tails keep their relative accuracy.
+        F is the distribution function of Q if J users hold label 1. The weight of a node is the difference of the means
+        of F over the bins on its two sides. F is used below the true share and 1 - F above it, so that both tails keep
+        their relative accuracy.
 
         Args:
-            n: users. ones: (R,) values of J. nodes: (P,), ascending. scale: σ; the noise on a share has scale σ/n.
-            threshold: τ, the least noisy share. points: evaluations of F on each bin.
+            n: users. ones: (R,) the values of J, a row of the result for each. nodes: (P,), ascending. scale: σ; the
+            noise on a share has scale σ/n. threshold: τ, the least noisy share. points: how many points F is evaluated
+            at on each bin.
         """
         # F and 1 - F at `points` places of each bin, below and above the node where they are joined
         share, bins = ones / n, nodes.size - 1

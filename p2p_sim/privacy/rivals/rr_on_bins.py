@@ -1,17 +1,19 @@
 """RR-on-Bins (Ghazi et al., Regression with label differential privacy, ICLR 2023): randomised response over bins.
 
 The labels are the values y_1 < ... < y_k of a public grid. The grid is cut into b intervals of labels, the bins, each
-with one output value. Randomised response releases a bin: the label's own with probability e^ε/(e^ε+b-1), each other
-one with probability 1/(e^ε+b-1). So the output is ε-private for every choice of bins that does not depend on the label.
+with one output value. Randomised response releases a bin: the label's own bin with probability e^ε/(e^ε+b-1), and each
+other bin with probability 1/(e^ε+b-1). So the output is ε-private for every choice of bins that does not depend on the
+label.
 
 The expected loss under a prior p is (Σ_bins L(bin))/(e^ε+b-1) with
 
     L(bin) = min over o of Σ_y p_y ℓ(o, y) (1 + (e^ε-1) [y in the bin]),
 
-so that for each b a dynamic programme over the ends of the bins finds the smallest sum. By the paper no ε-private
-randomizer has a smaller expected loss than the best bins. For an output's probabilities given each label are a
-non-negative combination of vectors with entries 1 and e^ε, so each output may be taken to favour one set of labels.
-Tests compare with a linear programme over such sets. A fixed output (b = 1) is never better than b = 2.
+where ℓ(o, y) is the loss of output o for label y. So for each b a dynamic programme over the ends of the bins finds the
+smallest sum. According to the paper, no ε-private randomizer has a smaller expected loss than the best bins. The reason
+is that an output's probabilities given each label are a non-negative combination of vectors with entries 1 and e^ε, so
+that each output may be taken to favour one set of labels. Tests compare with a linear programme over such sets. A fixed
+output (b = 1) is never better than b = 2.
 """
 
 import math
@@ -34,7 +36,7 @@ MOST_VALUES = 256
 class Bins:
     """The bins of a grid of k label values.
 
-    bin_of: (k,) bin of each value, in 0..b-1 and not decreasing. outputs: (b,) output value of each bin.
+    bin_of: (k,) the bin of each value, in 0..b-1, not decreasing. outputs: (b,) the output value of each bin.
     expected_loss: the mean loss of an output under the prior for which the bins were chosen.
     """
 
@@ -95,7 +97,7 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
     power = 2 if loss == "squared" else 1
     unit = (values - values[0]) / scale
     possible = (_squared if loss == "squared" else _absolute)(unit, prior / prior.sum(), low)
-    # the smallest cost of `count` bins that cover the labels up to each, and where the last of these bins starts
+    # for each label, the smallest cost of `count` bins that cover all labels up to it, and where the last bin starts
     smallest, starts = possible.costs[0], np.zeros((k, k), dtype=np.intp)
     best, bins = math.inf, 2
     for count in range(2, k + 1):
@@ -119,10 +121,14 @@ def best_bins(values: Floats, prior: Floats, epsilon: float, loss: LossName = "s
 
 
 def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """Cost and best output value of every possible bin under the squared loss: two arrays (k, k), for k label values. A
-    bin is an interval of labels that share one output value; the row is its first label and the column its last. The
-    cost is e^-ε times Σ_y p_y (o - y)² (1 + (e^ε-1) [y in the bin]) at the best output o, a mean of all labels in which
-    those in the bin weigh e^ε times as much; it is infinite where the last label comes before the first.
+    """For every interval of labels that may share one output value (a bin), the output o with the smallest cost under
+    the squared loss, and this cost: `costs` and `outputs`, (k, k) each, for k label values. The row is the first label
+    of the bin, the column the last.
+
+    The cost is Σ_y p_y (o - y)² (1 + (e^ε-1) [y in the bin]), since randomised response gives an output e^ε times as
+    often for a label of its bin. It is stored times e^-ε, which keeps it finite for large ε. The best o is the mean of
+    all labels in which those in the bin weigh e^ε times as much. Where the last label comes before the first, the cost
+    is infinite.
 
     Args:
         values: (k,) label values y. prior: (k,) their probabilities p_y. low: e^-ε.
@@ -136,10 +142,13 @@ def _squared(values: Floats, prior: Floats, low: float) -> BinCosts:
 
 
 def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
-    """Cost and best output value of every possible bin under the absolute loss: two arrays (k, k), for k label values.
-    A bin is an interval of labels that share one output value; the row is its first label and the column its last. The
-    cost is e^-ε times Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]) at the best output o, a weighted median and one of
-    the values; it is infinite where the last label comes before the first.
+    """For every interval of labels that may share one output value (a bin), the output o with the smallest cost under
+    the absolute loss, and this cost: `costs` and `outputs`, (k, k) each, for k label values. The row is the first label
+    of the bin, the column the last.
+
+    The cost is Σ_y p_y |o - y| (1 + (e^ε-1) [y in the bin]), since randomised response gives an output e^ε times as
+    often for a label of its bin. It is stored times e^-ε, which keeps it finite for large ε. The best o is a weighted
+    median, one of the values. Where the last label comes before the first, the cost is infinite.
 
     Args:
         values: (k,) label values y. prior: (k,) their probabilities p_y. low: e^-ε.
@@ -155,7 +164,7 @@ def _absolute(values: Floats, prior: Floats, low: float) -> BinCosts:
 
 
 def _sums(terms: Floats) -> Floats:
-    """Sums (k, k) of the terms (k,) from the row's place to the column's, both included; 0 below the diagonal.
+    """Sums (k, k) of the terms (k,) from the row's index to the column's index, both included; 0 below the diagonal.
 
     Each row is summed on its own, since a difference of sums from the start would lose tiny terms.
     """
@@ -168,7 +177,7 @@ def _nonempty(costs: Floats) -> Floats:
 
 
 def bins_law(bin_of: NDArray[np.integer] | tuple[int, ...], bins: int, epsilon: float) -> Floats:
-    """Probability (k, b) of each bin given each label, by randomised response with the α that is certified for ε.
+    """Probability (k, b) of each bin given each label, under randomised response with the α that is certified for ε.
 
     Args:
         bin_of: (k,) bin of each label. bins: b, at least 2. epsilon: ε, above 0.

@@ -1,9 +1,9 @@
 """RRWithPrior (Ghazi et al. 2021): randomised response among the k labels that a prior thinks most likely.
 
-RRTop-k is k-ary randomised response if the label is among the k most likely, else a uniform draw from these k. An
-output has probability e^ε/(e^ε+k-1), 1/(e^ε+k-1) or 1/k. Their ratios lie within e^ε, so that RRTop-k is ε-private for
-any k and any prior that does not depend on the label; for k = 1 it is 0-private. RRWithPrior takes the k that maximises
-w_k = e^ε/(e^ε+k-1) · (prior mass of the k most likely labels), the probability that the label is kept.
+RRTop-k is k-ary randomised response if the label is among the k most likely ones, else a uniform draw from these k. An
+output has probability e^ε/(e^ε+k-1), 1/(e^ε+k-1) or 1/k. The ratio of any two of these is at most e^ε, so that RRTop-k
+is ε-private for any k and any prior that does not depend on the label; for k = 1 it is 0-private. RRWithPrior takes the
+k that maximises w_k = e^ε/(e^ε+k-1) · (prior mass of the k most likely labels), the probability that the label is kept.
 """
 
 import math

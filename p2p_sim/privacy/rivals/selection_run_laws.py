@@ -1,8 +1,9 @@
-"""Laws of the number of runs K of a private selection, with what the bounds of `private_selection` need of them.
+"""Laws of the number of runs K of a private selection, and what the bounds of `private_selection` need to know of them.
 
-φ is the generating function of K: φ(x) = E x^K. The bounds need the weight φ'(1-u) of an outcome which another run
-beats with probability u; it falls from E K as u grows. They need the probability 1 - φ(1-δ) that some run has
-one of the best outcomes, if a single run has one with probability δ. And they need the δ at which 1 - φ(1-δ) is given.
+φ is the generating function of K: φ(x) = E x^K. Let u be the probability that another run beats an outcome. The bounds
+need three things: the outcome's weight φ'(1-u), which falls from E K as u grows; the probability 1 - φ(1-δ) that some
+run has one of the best outcomes, if a single run has one with probability δ; and the δ for which 1 - φ(1-δ) has a given
+value.
 """
 
 import math
@@ -33,10 +34,13 @@ class RunLaw(PlainNumbers, ABC):
 
     @property
     def scale(self) -> float:
-        """The probability u, of being beaten by another run, below which the weight φ'(1-u) of an outcome is nearly its
-        largest value, E K. K is the number of runs and φ(x) = E x^K. The weight is the factor by which an outcome with
-        this u is likelier in the selection's release than in a single run. Unless a subclass says otherwise it is 1/(E
-        K).
+        """The size of u, the probability that another run beats an outcome, at which the outcome's weight begins to
+        fall: for u far below it the weight φ'(1-u) is nearly its largest value, E K. It is 1/(E K) unless a subclass
+        says otherwise.
+
+        K is the number of runs and φ(x) = E x^K. The weight is the factor by which such an outcome is likelier in the
+        selection's release than in a single run. The bounds of the selection cut the range of u into intervals, whose
+        ends have equal ratios from 1/200 of this size on.
         """
         return 1.0 / self.mean
 
@@ -50,8 +54,11 @@ class RunLaw(PlainNumbers, ABC):
     @property
     def silent(self) -> float | None:
         """For a law that stops at a score threshold, the weight of releasing nothing divided by the weight of an output
-        that reaches the threshold. A weight is the probability of an outcome in the selection's release divided by its
-        probability in a single run. None for laws that release the best of all runs.
+        that reaches the threshold; None for laws that release the best of all runs.
+
+        A weight is the probability of an outcome in the selection's release divided by its probability in a single run.
+        In the bound of δ(ε), the excess that does not come from outputs that reach the threshold gets this smaller
+        weight.
         """
         return None
 
@@ -64,9 +71,11 @@ class RunLaw(PlainNumbers, ABC):
 
     @abstractmethod
     def best_share(self, delta: float) -> float:
-        """Probability that at least one of K runs hits an event that a single run hits with probability δ. It is 1 -
-        φ(1-δ), where φ(x) = E x^K, so that φ(1-δ) is the probability that all runs miss; rounded up, and at most E K ·
-        δ up to rounding.
+        """The probability that at least one of K runs has an outcome from some set, such as the best ones, if a single
+        run has one with probability δ. It is 1 - φ(1-δ), where φ(x) = E x^K, so that φ(1-δ) is the probability that all
+        runs miss.
+
+        It is rounded up; apart from rounding it is at most E K · δ.
 
         Args:
             delta: δ in [0, 1].
@@ -74,7 +83,7 @@ class RunLaw(PlainNumbers, ABC):
 
     @abstractmethod
     def delta_of(self, share: float) -> float:
-        """The largest δ in [0, 1], rounded down, whose `best_share` is at most the given share in [0, 1]."""
+        """The largest δ in [0, 1], rounded down, for which `best_share` of δ is at most the given share in [0, 1]."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> int:
@@ -89,7 +98,7 @@ class TruncatedNegativeBinomial(RunLaw):
     as (γ^-η - 1)/η tends to ln(1/γ) (Papernot and Steinke 2022, Definition 1).
 
     Args:
-        eta: η, above -1, at most 10; a small η costs less privacy and gives K a longer tail.
+        eta: η, above -1 and at most 10; a small η costs less privacy and gives K a longer tail.
         gamma: γ, 1e-6 to below 1; a small γ means many runs.
 
     >>> TruncatedNegativeBinomial(eta=1.0, gamma=0.1).mean
@@ -107,7 +116,7 @@ class TruncatedNegativeBinomial(RunLaw):
 
     @staticmethod
     def of_mean(mean: float, eta: float) -> "TruncatedNegativeBinomial":
-        """The law with this η whose mean is at most the given mean, and smaller by at most a part in 10⁹.
+        """The law with this η whose mean is at most the given mean, and smaller than it by at most a part in 10⁹.
 
         Args:
             mean: above 1. eta: η.
@@ -152,7 +161,7 @@ class TruncatedNegativeBinomial(RunLaw):
         return min(1.0, _scaled(self.eta, math.log1p(self._odds * delta)) / self._norm * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ, rounded down, whose `best_share` is the given share, by inversion of its formula."""
+        """The δ, rounded down, for which `best_share` gives the given share, by inversion of its formula."""
         target = share * (1.0 - 2.0 * _MARGIN) * self._norm
         grown = target if self.eta == 0.0 else -math.log1p(-self.eta * target) / self.eta
         return min(1.0, math.expm1(grown) / self._odds * (1.0 - _MARGIN))
@@ -214,7 +223,7 @@ class PoissonRuns(RunLaw):
         return min(1.0, -math.expm1(-self.mu * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ = -ln(1 - share)/μ, rounded down, whose `best_share` is the given share."""
+        """The δ = -ln(1 - share)/μ, rounded down, for which `best_share` gives the given share."""
         return min(1.0, -math.log1p(-share * (1.0 - 2.0 * _MARGIN)) / self.mu * (1.0 - _MARGIN))
 
     def draw(self, rng: np.random.Generator) -> int:
@@ -261,7 +270,7 @@ class BinomialRuns(RunLaw):
         return min(1.0, -math.expm1(self.n * math.log1p(-self.p * delta)) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ = (1 - (1-share)^(1/n))/p, rounded down, whose `best_share` is the given share."""
+        """The δ = (1 - (1-share)^(1/n))/p, rounded down, for which `best_share` gives the given share."""
         log = math.log1p(-share * (1.0 - 2.0 * _MARGIN)) / self.n
         return min(1.0, -math.expm1(log) / self.p * (1.0 - _MARGIN))
 
@@ -274,10 +283,10 @@ class BinomialRuns(RunLaw):
 class ThresholdStop(RunLaw):
     """Liu and Talwar's rule: release the first output whose score reaches a public threshold, and stop.
 
-    After each failure the search ends with probability γ, and then nothing is released. So there are at most K runs, K
-    geometric. Let a be the probability that one run reaches the threshold. The probability of an output that
-    reaches it is 1/(γ + (1-γ)a) times that in one run; that of no output is γ/(γ + (1-γ)a) times 1-a. So the weight
-    is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
+    After each failure the search ends with probability γ, and then nothing is released. So there are at most K runs,
+    where K is geometric. Let a be the probability that one run reaches the threshold. The probability of an output that
+    reaches the threshold is 1/(γ + (1-γ)a) times its probability in one run. The probability of no output is
+    γ/(γ + (1-γ)a) times 1-a. So the weight is 1/(γ + (1-γ)u) at u = a, the same for all outputs.
 
     Args:
         gamma: γ, 1e-6 to below 1.
@@ -291,7 +300,9 @@ class ThresholdStop(RunLaw):
 
     @property
     def mean(self) -> float:
-        """1/γ, the mean number of runs if no run reaches the threshold."""
+        """1/γ, the mean of the largest possible number of runs: if no run reached the threshold, the search would end
+        after each run with probability γ.
+        """
         return 1.0 / self.gamma
 
     @property
@@ -315,11 +326,13 @@ class ThresholdStop(RunLaw):
         return np.asarray(-np.log(self.gamma + (1.0 - self.gamma) * u))
 
     def best_share(self, delta: float) -> float:
-        """δ/(γ + (1-γ)δ), rounded up: the probability that a release reaches the threshold; δ: that of one run."""
+        """δ/(γ + (1-γ)δ), rounded up: the probability that the release reaches the threshold, if one run does with
+        probability δ.
+        """
         return min(1.0, delta / (self.gamma + (1.0 - self.gamma) * delta) * (1.0 + _MARGIN))
 
     def delta_of(self, share: float) -> float:
-        """The δ = γ share/(1 - (1-γ) share), rounded down, whose `best_share` is the given share."""
+        """The δ = γ share/(1 - (1-γ) share), rounded down, for which `best_share` gives the given share."""
         target = share * (1.0 - 2.0 * _MARGIN)
         return min(1.0, self.gamma * target / (1.0 - (1.0 - self.gamma) * target) * (1.0 - _MARGIN))
 
@@ -331,7 +344,9 @@ class ThresholdStop(RunLaw):
 def _scaled(eta: float, log: float) -> float:
     """(1 - e^(-ηt))/η for a number t, or its limit t for η = 0.
 
+    With t = ln x this is (1 - x^-η)/η, the form in which the laws' formulas use it.
+
     Args:
-        eta: η. log: t, the logarithm of a number.
+        eta: η. log: t, which is the logarithm of some x.
     """
     return log if eta == 0.0 else -math.expm1(-eta * log) / eta

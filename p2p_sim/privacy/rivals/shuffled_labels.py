@@ -1,16 +1,18 @@
 """Accountant of randomised response with a trusted shuffler, who hides which noisy label of a cluster is whose.
 
 For two classes the learner sees no more than the number of noisy ones. Let X be the number of noisy ones among the
-others, of whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. So with P₀
-and P₁ the laws of what the learner sees under the target's two true labels
+others, of whom m hold label 1. The learner sees X if the target's noisy label is 0, and X + 1 if it is 1. Let P₀ and P₁
+be the laws of what the learner sees under the target's two true labels. At the number k their difference is
 
     P₀ - e^ε P₁ = keep·Pr[X = k] - lose·Pr[X = k-1],   keep = 1-2α-α(e^ε-1), lose = 1-2α+(1-α)(e^ε-1),
 
-and likewise with the labels swapped. The sum of the positive values is the hockey-stick divergence, exactly. The label
-exchange draws from these noisy labels with replacement, a post-processing: the exchange's ε is never larger.
+and likewise with the labels swapped. The sum of the positive values over all k is the hockey-stick divergence, exactly.
+The label exchange draws from these noisy labels with replacement, which is a post-processing. So the exchange's ε is
+never larger.
 
-Above 2,048 users not every m is evaluated. Tell the learner the noisy labels of b others, chosen so that m' of the rest
-hold label 1. This bounds δ(ε) for every m from m' to m' + b by that of m' among the rest.
+With more than 2,048 users not every m is evaluated. Tell the learner the noisy labels of b others, chosen so that m' of
+the remaining others hold label 1. So δ(ε) for every m from m' to m' + b is at most that of m' in a cluster without
+these b users.
 """
 
 import math
@@ -44,7 +46,7 @@ class ShuffledResponse(Accountant):
 
     Args:
         cluster_size: n, 2 to 1,000,000.
-        flip_prob: α, 0 or in [1e-300, (K-1)/K], the K-1 other classes equally likely.
+        flip_prob: α, 0 or in [1e-300, (K-1)/K]; the K-1 other classes are equally likely.
         num_classes: K, at least 2.
     """
 
@@ -91,16 +93,18 @@ class ShuffledResponse(Accountant):
         return invert(self.delta, delta, self.flip_prob, observer="learner", basis=basis, conditions=self.conditions)
 
     def _labels(self) -> ShuffledLabels:
-        """The accountant of shuffled labels that holds for any number of classes."""
+        """Another accountant of all n shuffled noisy labels, which bounds δ(ε) for any number of classes; for two
+        classes the exact sum of this accountant is used instead.
+        """
         return ShuffledLabels(self.cluster_size, self.flip_prob, 1.0, self.num_classes)
 
 
 @lru_cache(maxsize=8)
 def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
     """Probabilities Pr[X = k], where X is how many of the other n-1 users of a cluster have the noisy label 1. The
-    table (M, N) has a row for each of M numbers m of others whose true label is 1. A row's first column is not always k
-    = 0: it is the smallest k that is kept for this m (k is left out where its tail has probability below e^-60, if n is
-    above 64). Short rows are padded with 0.
+    table (M, N) has a row for each of M numbers m of others whose true label is 1. If n is above 64, a row leaves out
+    numbers k in tails with a probability below e^-60. So its first column is the smallest k that is kept for this m,
+    not always k = 0. Short rows are padded with 0.
 
     Args:
         n: users of the cluster. flip_prob: α. others_with_one: the M values of m.
@@ -114,16 +118,21 @@ def _laws(n: int, flip_prob: float, others_with_one: range) -> Floats:
 
 
 def _divergence(laws: Floats, flip_prob: float, epsilon: float) -> Bracket:
-    """Bounds, with all rounding, of the largest hockey-stick divergence over the data sets of `_laws`, both directions.
+    """Bounds, with all rounding, of the largest hockey-stick divergence over the given data sets, in both directions.
 
-    A law of N values is made of two windows of at most N + 1 values each; `VALUE_ERROR` bounds its rounding. The sum
-    adds Nu. The probability outside X's windows, 6 exp(_LOG_TAIL), is charged as 8 exp(_LOG_TAIL) here, since
-    normalising the rest adds as much.
+    A data set is given by the law of X, how many of the other users have the noisy label 1; the learner sees X if the
+    target's noisy label is 0, and X + 1 if it is 1. If X has N values, its law is a convolution of two binomial laws of
+    at most N + 1 values each. `VALUE_ERROR` (16u, with u = 2^-53) times the number of values of both bounds the
+    relative rounding error, and the sum over k adds Nu. Each law leaves out a probability of at most 6 e^-60; 8 e^-60
+    are charged here, since dividing by the rest adds as much.
+
+    Args:
+        laws: (M, N), Pr[X = k] for each of M data sets. flip_prob: α. epsilon: ε, at least 0.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
         return Bracket(0.0, 0.0)
-    # laws of X and X + 1, and the relative errors of their values and sums
+    # the laws of X and X + 1, and the relative errors of their values and sums
     same, more = np.pad(laws, ((0, 0), (0, 1))), np.pad(laws, ((0, 0), (1, 0)))
     values = 2 * laws.shape[1] + 2
     error, sums = VALUE_ERROR * (values + 1) + 2e-15, (laws.shape[1] + 4) * UNIT

@@ -1,25 +1,25 @@
-"""Privacy amplification by shuffling for any local randomizer, from its ε₀ and the total variation of its laws.
+"""Privacy amplification by shuffling for any local randomizer, given its ε₀ and the total variation of its laws.
 
-Let every output o have probability P(o) or P'(o) under the target's two labels, and at least b(o) under every label;
-for an ε₀-private randomizer b = max(P, P') e^-ε₀ is allowed. View each user's output as a draw from b with probability
-Σ b(o). Tell the learner which of the others did not draw from b, and their outputs. Then (Balle et al. 2019, Lemma 5.3;
-for fewer submissions see `exchange.blanket`)
+Let an output o have probability P(o) and P'(o) under the target's two labels, and at least b(o) under every label; for
+an ε₀-private randomizer b = max(P, P') e^-ε₀ is allowed. View each user's output as a draw from b, scaled to a law,
+with probability Σ b(o), and as another draw otherwise. Tell the learner which of the others did not draw from b, and
+their outputs. Then (Balle et al. 2019, Lemma 5.3; for fewer submissions see `exchange.blanket`)
 
     δ(ε) <= (1/n) E [Y_1 + ... + Y_n]_+,    Y_i = (P(o) - e^ε P'(o)) / b(o) with probability b(o) for each o, else 0,
 
-independent, with mean 1 - e^ε. The bound grows with Y in the convex order. For convex f with f(0) = 0,
-E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side of P = P'. An output with P > P' is
-s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1) and r >= 0, likewise where P < P', and the s of either side sum to
-σ = β/(e^ε₀-1), β the total variation of P and P'. Hence E f(Y) is at most that of
+where the Y_i are independent, with mean 1 - e^ε. The bound grows with Y in the convex order. For convex f with
+f(0) = 0, E f(Y) = Σ_o F(P(o), P'(o)), where F is homogeneous and convex on either side of P = P'. For an output with
+P > P' the pair (P, P') is s (e^ε₀, 1) + r (1, 1) with s = (P - P')/(e^ε₀-1) and r >= 0, and likewise where P < P'. On
+either side the s sum to σ = β/(e^ε₀-1), where β is the total variation of P and P'. Hence E f(Y) is at most that of
 
     Y = e^ε₀ - e^ε  or  1 - e^(ε₀+ε)  with probability σ each,   e^ε₀ (1 - e^ε)  with e^-ε₀ (1 - σ (e^ε₀+1)),   else 0.
 
-This bound grows with σ, since the third value alone is smaller in the convex order than the first two alone (compare
-E [Y - k]_+ for k above 0, between the two negative values, and below), so β may be that of the worst pair of labels. β
-is at most (e^ε₀-1)/(e^ε₀+1), which leaves no third value: randomised response between two labels is the worst of all,
-and the bound that of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023). That β matters
-beside ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024): where
-few outputs point either way, as among the bits of vector approximation, β and with it ε is much smaller.
+This bound grows with σ, since the third value alone is smaller in the convex order than the first two alone (compare E
+[Y - k]_+ for k above 0, between the two negative values, and below). So β may be that of the worst pair of labels. β is
+at most (e^ε₀-1)/(e^ε₀+1), which leaves no third value. Then randomised response between two labels is the worst of all,
+and the bound is that of Feldman, McMillan and Talwar (Stronger privacy amplification by shuffling, 2023). That β
+matters beside ε₀ is due to Wang et al. (Privacy amplification via shuffling: unified, simplified, and tightened, 2024).
+If few outputs point either way, as among the bits of vector approximation, β is much smaller, and so is ε.
 """
 
 import math
@@ -38,25 +38,26 @@ from p2p_sim.privacy.where_bounds_hold import ANY_MESSAGE
 WEAKEST = 100.0
 """ε₀ from which on the bound by shuffling is not computed."""
 _UP = 1.0 + 1e-12
-"""Factor that raises values which must not be rounded down."""
+"""Factor by which values that must not be rounded down are raised."""
 
 
 @dataclass(frozen=True)
 class ShuffledMessages(Accountant):
     """Privacy of one user's label if n users each run the same local randomizer once and their messages are shuffled.
 
-    The bound holds for all that is computed from the messages without their senders, as in the label exchange. It does
-    not hold if a user's randomizer depends on others' messages.
+    The bound holds for everything that is computed from the messages without their senders, as in the label exchange.
+    It does not hold if a user's randomizer depends on others' messages.
 
     Args:
         users: n, at least 1; more than 1,000,000 count as 1,000,000.
         local_epsilon: ε₀ of the randomizer, at least 0, infinite allowed.
         total_variation: β in [0, 1], the largest total variation between the laws of one message under two labels,
             which is its δ(0); 1 if only ε₀ is known.
-        caveats: the conditions of ε₀, which are also conditions of the bound.
-        sampling_rate: θ in (0, 1] if each user submits with probability θ, and then the message of a random one of all
-            n users, as in the label exchange. None: the learner gets all n messages.
-        submissions: in place of θ, the number of messages that the learner got, at least 0, each of a random user.
+        caveats: the conditions of ε₀; the bound has them as well.
+        sampling_rate: θ in (0, 1] if each user submits with probability θ, and then the message of a random user among
+            all n, as in the label exchange. None: the learner gets all n messages.
+        submissions: in place of θ, the number of messages that the learner got, at least 0; each is that of a random
+            user.
     """
 
     requires = ANY_MESSAGE
@@ -87,7 +88,10 @@ class ShuffledMessages(Accountant):
         return self.local_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Upper bound of δ(ε), 1 if nothing better is known; the lower bound is 0."""
+        """A bracket of δ(ε), ε at least 0, for the messages that the learner gets: all of them, or those submitted. Its
+        lower value is 0. Its upper value is 0 from ε₀ on, else the bound by shuffling; 1 if this is not computed: for a
+        single user or an ε₀ of 100 or more.
+        """
         check_epsilon(epsilon)
         if epsilon >= self.local_epsilon or self.total_variation == 0.0:
             return Bracket(0.0, 0.0)
@@ -112,19 +116,21 @@ class ShuffledMessages(Accountant):
 
     @property
     def _amplified(self) -> bool:
-        """Whether the bound by shuffling is computed: for two or more users, and ε₀ above 0 and below `WEAKEST`."""
+        """Whether the bound by shuffling is computed: for two or more users, and an ε₀ above 0 and below 100."""
         return self.users > 1 and 0.0 < self.local_epsilon < WEAKEST
 
     def _bound(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
-        """Upper bound of δ(ε), in which other users' messages hide the target's: the privacy blanket. The blanket is
-        all messages that are drawn from the part that the message laws of all labels share. The messages of users
-        beyond 1,000,000 count as known to the learner.
+        """Upper bound of δ(ε), in which other users' messages hide the target's. Only those messages count that are
+        drawn from the part that the message laws of all labels share; together they are the privacy blanket.
+
+        The learner gets all n messages, or a number of submissions, each the message of a random user. The messages of
+        users beyond 1,000,000 count as known to her.
 
         Args:
-            epsilon: ε. values: largest number of values, near the mean, into which the law of how many users'
-            messages the learner got is cut; ignored if she got all messages. blocks: the fewest and the most groups
-            into which the number of blanket messages is cut; ignored likewise. Fewer values or groups are quicker
-            and give a bound that is no sharper.
+            epsilon: ε. values: how many values the law of the number of users whose message the learner got is cut
+            into, at most, near its mean. blocks: the smallest and the largest number of groups into which the number of
+            blanket messages is cut. Both are ignored if the learner got all messages. Fewer values or groups are
+            quicker and give a bound that is no sharper.
         """
         walk = self._blanket(epsilon)
         if self._complete:
@@ -138,10 +144,13 @@ class ShuffledMessages(Accountant):
         return self.sampling_rate is None and self.submissions is None
 
     def _blanket(self, epsilon: float) -> Blanket:
-        """The bound of δ at one ε, ready to be computed, for the worst of all randomizers with this ε₀ and this total
-        variation β between two labels (both rounded up). It is a `Blanket`: n, the probability that another user's
-        message belongs to the blanket (is drawn from the part that all labels' laws share), and how much each kind of
-        blanket message is worth as evidence about the target's label.
+        """An object that computes the bound of δ at one ε, for the worst of all randomizers with this ε₀ and this total
+        variation β between two labels, both rounded up.
+
+        It has three kinds of data: the number of users; the probability that another user's message belongs to the
+        blanket, that is, is drawn from the part that all labels' laws share; and for each of three kinds of blanket
+        messages its probability, and how much it is worth as evidence. The kinds are outputs that are likelier for the
+        one label, outputs that are likelier for the other label, and all others.
         """
         local = self.local_epsilon * _UP
         grown, growth = math.expm1(local), math.expm1(epsilon)
@@ -157,7 +166,12 @@ class ShuffledMessages(Accountant):
 
 @disk_cached
 def _epsilon(messages: ShuffledMessages, delta: float) -> Bracket:
-    """Upper bound of ε at δ, by bisection, where the bound of δ(0) is above δ; the lower bound is 0."""
+    """Upper bound of ε at δ, by bisection, stored on disk; the lower bound is 0. It is called only if δ does not hold
+    at ε = 0, so that ε is above 0.
+
+    Args:
+        messages: the accountant. delta: δ in (0, 1).
+    """
     high = messages.local_epsilon
     if messages._complete:
         return Bracket(0.0, bisect(lambda epsilon: messages.delta(epsilon).upper > delta, 0.0, high, 1e-6).below)

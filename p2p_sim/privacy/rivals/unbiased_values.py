@@ -2,19 +2,20 @@
 
 The labels are the values y of a public grid. A law M(o | y) of output values o is unbiased if its mean is y for every
 label y. Of all ε-private unbiased laws, the optimal one has the smallest expected squared error under a prior. Outputs
-must leave the range of the labels: two labels a < b need an output of at most a - (b-a)/(e^ε-1) and one of at least
+must leave the range of the labels: two labels a < b need an output of at most a - (b-a)/(e^ε-1) and another of at least
 b + (b-a)/(e^ε-1). With these two outputs alone, and M(o | y) linear in y, every label between a and b is unbiased too.
 So an unbiased law always exists.
 
-Given a grid of outputs the problem is linear. An output's column, its probabilities given each label, is v e^-ε + s
-with 0 <= s <= v (1 - e^-ε), which is equivalent to ε-privacy. The grid is then refined around the outputs in use.
-Outputs whose columns are multiples of one another become one output at their mean: the mean of the law stays, ε does
-not grow, and the squared error falls (Jensen).
+Given a grid of outputs the problem is linear. The column of an output is its probabilities given each label. It is
+written as v e^-ε + s with a number v for the output and 0 <= s <= v (1 - e^-ε) for each label, which is equivalent to
+ε-privacy. The grid is then refined around the outputs in use. Outputs whose columns are multiples of one another become
+one output at their mean: the mean of the law stays, ε does not grow, and the squared error falls (Jensen).
 
 A solver meets its constraints only to about 1e-9. The repair clips every column to its bounds. It then mixes the law
-with a share η of the two-output law at a smaller ε'. That law's two columns supply what rows and means lack. As
-that law has slack in all its ratios, some η is enough; the smallest power of ten that is enough is taken. Rows, means
-and ε of the repaired table are right to the rounding of a float. Its ε is the largest log-ratio in the table itself.
+with a share η of the two-output law at a smaller ε'. The two columns of this law supply what the rows' sums and means
+lack. As the law has slack in all its ratios, some η is enough; the smallest power of ten that is enough is taken. The
+row sums, means and ε of the repaired table are right up to the rounding of a float. Its ε is the largest log-ratio in
+the table itself.
 """
 
 import math
@@ -121,7 +122,7 @@ def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
     Args:
         values: (k,) label values, from 0 to 1. prior: (k,) their probabilities. epsilon: ε.
     """
-    # a first grid: near outputs, far ones, the labels themselves, and the two outputs with which a law always exists
+    # a first grid: near outputs, far outputs, the labels themselves, and the two outputs with which a law always exists
     k, beyond = len(values), 1.0 / math.expm1(epsilon)
     near, far = (np.linspace(-s * beyond, 1.0 + s * beyond, 4 * k + 9) for s in (2.0, 4.0 + 2.0 * k))
     anchor = two_output_law(values, epsilon).outputs
@@ -141,13 +142,22 @@ def _refined(values: Floats, prior: Floats, epsilon: float) -> OutputLaw:
 
 
 def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> UnbiasedLaw:
-    """The unbiased ε-private law on these outputs with the smallest expected squared error, as the solver finds it."""
-    # variables: v of each output, then s of each output and label; the cost is Σ prior (v e^-ε + s) (output - label)²
+    """The unbiased ε-private law on a fixed grid of output values with the smallest expected squared error, as the
+    solver finds it: its constraints hold only to about 1e-9.
+
+    Args:
+        values: (k,) label values y. prior: (k,) their probabilities. epsilon: ε. outputs: (m,) the grid, increasing.
+
+    Returns:
+        The law with all m outputs, (k, m), many of them with probability 0, and its expected squared error under the
+        prior.
+    """
+    # variables: v for each output, then s for each output and label; the cost is Σ prior (v e^-ε + s) (output - label)²
     k, m, low = len(values), len(outputs), math.exp(-epsilon)
     errors = prior[None, :] * (outputs[:, None] - values[None, :]) ** 2
     cost = np.concatenate([low * errors.sum(axis=1), errors.ravel()])
     sparse = scipy.sparse
-    # s <= v (1 - e^-ε); for each label the probabilities sum to 1 and the outputs to the label
+    # s <= v (1 - e^-ε); for each label the probabilities sum to 1, and the mean of the output is the label
     bounded = sparse.hstack(
         [-(1.0 - low) * sparse.kron(sparse.identity(m), np.ones((k, 1))), sparse.identity(m * k)], format="csr"
     )
@@ -167,7 +177,15 @@ def _solve(values: Floats, prior: Floats, epsilon: float, outputs: Floats) -> Un
 
 
 def _merged(solution: OutputLaw) -> OutputLaw:
-    """The law in which outputs with proportional columns are one output, at their mean."""
+    """The law in which all outputs whose columns are multiples of one another are replaced by one output. A column is
+    an output's probabilities given each of k labels.
+
+    The new output value is the mean of the old ones, weighted with the columns' largest entries, and its column is the
+    sum of theirs. So the mean for each label stays, ε does not grow, and the squared error falls.
+
+    Args:
+        solution: the m output values, and their law (k, m).
+    """
     outputs, columns = solution.outputs, solution.law.T
     shapes = columns / columns.max(axis=1, keepdims=True)
     remaining, means, sums = list(range(len(outputs))), [], []
@@ -198,7 +216,7 @@ def _repaired(values: Floats, solution: OutputLaw, epsilon: float) -> OutputLaw:
     outputs, law = solution
     for power in range(-9, -1):
         share = 10.0**power
-        # what rows and means lack, as two columns
+        # what the row sums and means lack, as two columns
         lacking = 1.0 - (1.0 - share) * law.sum(axis=1)
         moment = values - (1.0 - share) * (law @ outputs)
         above = (moment - pair[0] * lacking) / (pair[1] - pair[0])
