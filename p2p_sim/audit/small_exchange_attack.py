@@ -1,8 +1,8 @@
 """The audit of any scenario: it chooses the attack on the scenario's mechanism and network.
 
-An exchange in small clusters is attacked view by view: it is counted how often each view of the observer occurs. This
-is done in two worlds on the event engine. The target, the first user of each cluster, holds label 0 in one world and 1
-in the other, and all else has the same law.
+An exchange in small clusters is attacked view by view: the attack counts how often each view of the observer occurs in
+two worlds, both simulated by the event engine. The target, the first user of each cluster, holds label 0 in one world
+and 1 in the other; all else has the same law.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ ATTACKED: dict[type, Callable[[Replicate, int], OneRunAudit | ModelAudit]] = {
     ProtocolConfig: audit_protocol,
     Mechanism: audit_pooled,
 }
-"""The audit of each sort of mechanism; the first sort that fits is taken."""
+"""The audit of each class of mechanisms; the first class that fits is taken."""
 
 
 def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
@@ -93,7 +93,7 @@ def audit_at_own_size(case: Replicate, trials: int) -> OneRunAudit | ModelAudit:
 LARGEST_CLUSTER = 30
 """Largest number of users of a cluster that is attacked view by view."""
 LARGEST_COPY = 1_000_000
-"""Largest number of users of a cluster that is attacked as copies."""
+"""Largest number of users of a cluster of which copies are attacked."""
 FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 
 
@@ -101,10 +101,11 @@ FEWEST_TRIALS, MOST_TRIALS = 1_000, 10_000_000
 class Audit:
     """A finished audit of an exchange in small clusters.
 
-    scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. members: c of the coalition, 0 for the learner.
-    lemma9: the paper's ε for this observer at the result's δ, or why there is none. conditions: under which the exact
-    values hold. result: of the attack view by view. learned: the result of an attack on the same cluster in one run, by
-    a classifier that learns from all submissions and their times; None for a coalition, or if it was left out.
+    scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. members: c, the number of users in the
+    coalition; 0: the observer is the learner alone. lemma9: the paper's ε for this observer at the result's δ, or why
+    there is none. conditions: those under which the exact values hold. result: the result of the attack view by view.
+    learned: the result of an attack on the same cluster in one run, by a classifier that learns from all submissions
+    and their times; None for a coalition, or if it was left out.
     """
 
     scenario: str
@@ -136,13 +137,13 @@ def audit(
 ) -> Audit | RealisedAudit | CuratorAudit | OneRunAudit | ModelAudit:
     """Attacks a scenario's mechanism and compares the result with what is certified.
 
-    A label exchange in clusters of at most 30 users is attacked view by view: it is counted how often each view of the
-    observer occurs if a target's label is 0, and if it is 1, on the event engine. The result is an `Audit`, or a
-    `RealisedAudit` on a network with faults or with adversaries. In larger clusters, and where users ask several peers,
-    the exchange is attacked in one run at its own size, on the scenario's engine; the result is a `OneRunAudit`. For a
-    curator who releases noisy label distributions of clusters, it is counted how often a rare event occurs in them; the
-    result is a `CuratorAudit`. Every other mechanism has an attack in one run; the result is a `ModelAudit` if it
-    trains a model by noisy gradient steps, else a `OneRunAudit`.
+    A label exchange in clusters of at most 30 users is attacked view by view: on the event engine, the attack counts
+    how often each view of the observer occurs if a target's label is 0, and if it is 1. The result is an `Audit`; on a
+    network with faults, or with adversaries, it is a `RealisedAudit`. In larger clusters, and where users ask several
+    peers, the exchange is attacked in one run at its own size, on the scenario's engine; the result is a `OneRunAudit`.
+    For a curator who releases noisy label distributions of clusters, the attack counts how often a rare event occurs in
+    them; the result is a `CuratorAudit`. Every other mechanism has an attack in one run; the result is a `ModelAudit`
+    if it trains a model by noisy gradient steps, else a `OneRunAudit`.
 
     Args:
         scenario: has the mechanism, network, δ and seed, and the clusters unless `cluster_size` is set. Labels of an
@@ -151,9 +152,10 @@ def audit(
         members: c, number of users in the coalition, 1 to 5 and fewer than the cluster has; None: 1.
         trials: clusters simulated in each of the two worlds (target's label 0 or 1), or targets in one run, 1,000 to
         10,000,000.
-        cluster_size: n of copies of one cluster, 2 to 1,000,000; None: the scenario's own clusters.
-        epsilon: ε at which δ is tested, below the ε of a single noisy label, in clusters of at most 30 users; None: the
-        ε with the most power.
+        cluster_size: n, 2 to 1,000,000: copies of one cluster of n users are attacked; None: the scenario's own
+        clusters.
+        epsilon: for clusters of at most 30 users, the ε at which δ is tested, below the ε of a single noisy label;
+        None: the ε with the most power.
         data_dir: where data files are; None: the environment variable P2P_SIM_DATA.
         learn: whether a classifier also attacks all submissions and their times, in clusters of at most 30 users.
 
@@ -182,7 +184,7 @@ def audit(
             size = int(people_of(Replicate(scenario, 0, data_dir)).cluster_sizes.min())
     several = isinstance(scenario.mechanism, LabelExchangeConfig) and scenario.mechanism.asking.several
     if several and narrowed:
-        raise InputError("--observer, --epsilon: an audit of users who ask several peers is the learner's, at many ε")
+        raise InputError("--observer, --epsilon: where users ask several peers, an audit is the learner's, at many ε")
     if size <= LARGEST_CLUSTER and not several:
         return _audit_small(scenario, size, colluders, trials=trials, epsilon=epsilon, data_dir=data_dir, learn=learn)
     if narrowed:

@@ -48,9 +48,9 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "relative_accuracy": ("relative accuracy", "accuracy relative to no privacy"),
     "nonprivate_accuracy": ("accuracy without privacy", "accuracy without privacy"),
     "completion_time_s": ("completion", "time until everything was over (seconds)"),
-    "arrival_p50_s": ("50% in by", "time until half of the submissions were in (seconds)"),
-    "arrival_p90_s": ("90% in by", "time until 90% of the submissions were in (seconds)"),
-    "arrival_p99_s": ("99% in by", "time until 99% of the submissions were in (seconds)"),
+    "arrival_p50_s": ("50% in by", "time until half of the submissions had arrived (seconds)"),
+    "arrival_p90_s": ("90% in by", "time until 90% of the submissions had arrived (seconds)"),
+    "arrival_p99_s": ("99% in by", "time until 99% of the submissions had arrived (seconds)"),
     "submissions": ("submissions", "submissions taken"),
     "bytes_sent": ("bytes sent", "bytes sent by users"),
     "messages_sent": ("messages sent", "messages sent by users"),
@@ -166,6 +166,6 @@ def value(cell: object) -> str:
 
 
 def pairs(columns: Sequence[str], values: Sequence[object]) -> str:
-    """Columns with their values, such as "α = 0.1, n = 400"; a value that is text stands without its column."""
+    """Columns with their values, such as "α = 0.1, n = 400"; a value that is text is written without its column."""
     cells = zip(columns, values, strict=True)
     return ", ".join(cell if isinstance(cell, str) else f"{short(column)} = {value(cell)}" for column, cell in cells)

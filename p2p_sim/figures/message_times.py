@@ -140,8 +140,8 @@ def plot_load(handled: Counts, answers: Counts, path: Path, note: str) -> None:
 
 def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path: Path, note: str) -> None:
     """Draw, for each cluster, the share of its users whose submission the learner took, against the cluster's size. Two
-    levels are drawn beside it: θ, and the share among all users. Up to 200 clusters have exact 95% (Clopper-Pearson)
-    intervals of the probability that a user's submission arrives.
+    horizontal lines are drawn as well: θ, and the share among all users. Up to 200 clusters have exact 95%
+    (Clopper-Pearson) intervals of the probability that a user's submission arrives.
 
     The title says how many clusters' intervals miss θ, and how many would on average: if each user's submission arrived
     with probability θ, and if it arrived with the share measured among all users.
@@ -183,7 +183,7 @@ def plot_sampling(sizes: Counts, submissions: Counts, sampling_rate: float, path
             f"Effective sampling rate: {missed:,} of {sizes.size:,} intervals miss θ\n"
             f"expected: {expected} if all submissions arrived, {at_whole} at the effective rate of all users"
         )
-        axes.set(xlabel="users in the cluster", ylabel="submissions taken a user", title=title)
+        axes.set(xlabel="users in the cluster", ylabel="submissions taken per user", title=title)
         _legend(axes, columns=1)
 
 

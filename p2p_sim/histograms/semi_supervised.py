@@ -179,8 +179,8 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     First step: a private density estimate (PCDE) of the unlabelled examples, at (ε, δ); points drawn from it reduce the
     class to a finite net. Second step: the exponential mechanism chooses from the net, at ε. The probability of a
-    classifier is proportional to exp(-ε errors / 2), with its errors on the labelled examples. Each example is (ε,
-    δ)-protected if nobody is in both samples, else (2ε, δ)-protected.
+    classifier is proportional to exp(-ε errors / 2), with its errors on the labelled examples. Each example is
+    (ε, δ)-protected if nobody is in both samples, else (2ε, δ)-protected.
 
     Args:
         concepts: the class. epsilon: ε of each step, above 0. delta: δ of the density; None: n^-2 for n unlabelled
@@ -196,7 +196,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: ArrayLike, unlabelled: ArrayLike) -> Self:
         """Learn from labelled examples, and from unlabelled points of other people, and return this object. Equal
-        samples are refused: nobody may be in both, as the ε of both steps would add up for her.
+        samples are refused: nobody may be in both, because the ε of both steps would add up for such a person.
 
         Args:
             X: (m, d) features and y: (m,) labels, 0 or 1, of the labelled examples. unlabelled: (n, d).
@@ -209,7 +209,7 @@ class SemiSupervised(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise InputError(f"net_points = {self.net_points}: must be at least 1")
         points, others = check_points(X), check_points(unlabelled)
         if np.shares_memory(others, points) or np.array_equal(others, points):
-            raise InputError("unlabelled: are the labelled points; they must come from other people, else ε adds up")
+            raise InputError("unlabelled: equals X; these points must come from other people, else ε adds up")
         return self.fit_disjoint(points, check_labels(y, len(points)), others)
 
     def fit_disjoint(self, points: Floats, labels: NDArray[np.uint8], others: Floats) -> Self:

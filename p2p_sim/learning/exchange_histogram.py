@@ -20,18 +20,18 @@ Floats = NDArray[np.float64]
 class ExchangeHistogram(HistogramClassifier):
     """Histogram rule on [0, 1]^d whose labels come from the label exchange (clustering paper, Algorithm 2).
 
-    Nobody is trusted. Each row is a user, who flips her label with probability α, fetches a noisy label of her cell,
-    and submits it with probability θ. Features are public, and with them the cells and their sizes. So the accountant
-    of the exchange applies to each cell. If t labels arrive from a cell and k of them are 1, its vote is (k -
-    t/2)/(1-2α), which undoes the flips on average. Users in cells with fewer than `smallest_cell` rows submit nothing;
-    there the prediction is 0.
+    Nobody is trusted. Each row is a user, who flips her label with probability α, fetches the noisy label of a random
+    peer of her cell, and submits it with probability θ. Features are public, so that the cells and their sizes are
+    public too, and the privacy accounting of the exchange applies to each cell. If t labels arrive from a cell and k of
+    them are 1, its vote is (k - t/2)/(1-2α), which undoes the flips on average. Users in cells with fewer than
+    `smallest_cell` rows submit nothing; there the prediction is 0.
 
     Args:
         target_epsilon: ε for which the smallest sufficient α is chosen; None if `flip_prob` is given. flip_prob: α in
-        [0, 1/2). delta: δ in (0, 1); None: n^-2. sampling_rate: θ. side: public side of the cubes; None: the smallest
-        one of at least n^(-1/(2d)) that divides [0, 1] evenly. smallest_cell: smallest number of rows of a cell that
-        takes part, at least 2; small cells need a large α, which all cells share. random_state: seed of flips, fetches
-        and submissions.
+        [0, 1/2). delta: δ in (0, 1); None: n^-2 for n rows. sampling_rate: θ. side: public side of the cubes; None: the
+        smallest side that is at least n^(-1/(2d)) and divides [0, 1] evenly. smallest_cell: number of rows, at least 2,
+        that a cell needs to take part. Small cells need a large α, and all cells share one α. random_state: seed of
+        flips, fetches and submissions.
     """
 
     target_epsilon: float | None = 1.0
@@ -85,13 +85,14 @@ class ExchangeHistogram(HistogramClassifier):
             (epsilon is None or 0.0 < epsilon <= 100.0, f"target_epsilon = {epsilon}: must be above 0 and at most 100"),
             (flip_prob is None or 0.0 <= flip_prob < 0.5, f"flip_prob = {flip_prob}: must be at least 0 and below 1/2"),
             (1e-9 <= rate <= 1.0, f"sampling_rate = {rate}: must lie in [1e-9, 1]"),
-            (smallest >= 2, f"smallest_cell = {smallest}: must be at least 2; alone, only ε₀ protects"),
+            (smallest >= 2, f"smallest_cell = {smallest}: must be at least 2; only ε₀ protects a user who is alone in her cell"),
         ):
             if not right:
                 raise InputError(fault)
 
     def privacy(self) -> PrivacyBound:
-        """The ε, at the δ of the fit, with which one user's label is private against the learner, who sees the
-        submitted labels. It is that of the cell with the largest ε.
+        """The bounds of ε for one user's label against the learner, who sees the submitted labels. They are those of
+        the cell with the largest ε. They hold at the δ of the fit: the parameter `delta` or, if it is None, n^-2 for n
+        rows.
         """
         return max(self.mechanism_.privacy(self.sizes_, self.delta_), key=lambda bound: bound.epsilon_upper)

@@ -1,4 +1,4 @@
-"""The summary that `p2p-sim run` prints: three groups of figures with sentences, or one JSON object."""
+"""The summary that `p2p-sim run` prints: three groups of values with sentences, or one JSON object."""
 
 import math
 import warnings
@@ -54,7 +54,7 @@ XI = (
 )
 """Sentences that explain the lower end of ε, and the letters s and ξ in the condition of the paper's lemma."""
 PROTECTED = {"label": "any one user's label", "example": "any one row (features and label)"}
-"""Words for the data that the statement protects, by the column `adjacency`: a label, or a whole example."""
+"""Words for the data that the privacy bound protects, by the column `adjacency`: a label, or a whole example."""
 LARGEST_EXPONENT = 700.0
 """The largest exponent that is used; the exponential of 710 would overflow a float of 64 bits."""
 TRUSTED = {
@@ -87,13 +87,13 @@ def print_summary(
     verbose: bool,
     rival: Callable[[], str],
 ) -> None:
-    """Print three groups of figures: what ran, how private it is, and how useful it is; then the paths of all written
+    """Print three groups of values: what ran, how private it is, and how useful it is; then the paths of all written
     files.
 
     Args:
         scenario: what ran. finished: its results. written: exported files with their numbers of lines. quiet: print the
-        paths alone. verbose: print all figures. rival: returns a line for the shell that runs randomised response on
-        the same users and compares the results; the line is empty if there is no such comparison.
+        paths alone. verbose: print all values. rival: returns a line for the shell that runs randomised response on the
+        same users and compares the results; the line is empty if there is no such comparison.
     """
     if not quiet:
         _print_groups(scenario, finished, verbose)
@@ -122,15 +122,15 @@ def _print_groups(scenario: Scenario, finished: SweepResult, verbose: bool) -> N
 
 
 def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line], width: int, *, verbose: bool) -> None:
-    """Print the group about privacy: its figures, their conditions, and what they do not cover."""
+    """Print the group about privacy: its values, their conditions, and what they do not cover."""
     bound = statement_of(worst_row(finished.rows), finished.terms, "epsilon_upper")
-    # a statement with an infinite ε says by itself that nothing is promised
+    # a bound with an infinite ε says by itself that nothing is promised
     finite = bound is None or math.isfinite(bound.epsilon_upper)
     _print_group("How private, against whom", lines, width, [meaning(finished.rows)] if finite else [])
     if bound is not None:
         print_conditions(bound)
     else:
-        say("The conditions of these figures are not on disk: run again into another directory to keep them.")
+        say("The conditions of these values of ε are not on disk: run again into another directory to keep them.")
     if (claimed_by := offer_of(MECHANISMS, scenario.mechanism.kind)) is not None:
         if not isinstance(scenario.mechanism, ProtocolConfig):
             say(f"Every ε here is what the plug-in {claimed_by} claims; p2p-sim has not checked it.")
@@ -142,8 +142,8 @@ def _print_private(scenario: Scenario, finished: SweepResult, lines: list[Line],
 
 
 def _print_group(heading: str, lines: list[Line], width: int, explained: list[str]) -> None:
-    """Print a heading, lines of figures whose labels fill a column of at least `width` characters, and sentences that
-    explain the figures.
+    """Print a heading, lines of values whose labels fill a column of at least `width` characters, and sentences that
+    explain the values.
     """
     print()
     say(heading)
@@ -194,7 +194,7 @@ def _setting(scenario: Scenario, rows: Any, verbose: bool) -> list[Line]:
 
 
 def _described(scenario: Scenario, rows: Any, verbose: bool) -> list[str]:
-    """Sentences that explain the summary's figures on what ran: what users do in a label exchange and, if `verbose`,
+    """Sentences that explain the summary's values on what ran: what users do in a label exchange and, if `verbose`,
     what heterogeneity is.
     """
     lines, first = [], rows.iloc[0]
@@ -235,7 +235,7 @@ def _alone(rows: Any, who: str) -> list[Line]:
 
     Args:
         rows: the run's results, a row for each replicate, with the column "epsilon_local". who: the text before the
-        figure, which names ε₀ and the observer, such as "ε₀, peer: sees one noisy label".
+        value, which names ε₀ and the observer, such as "ε₀, peer: sees one noisy label".
     """
     if rows["epsilon_local"].isna().any():
         return []
@@ -244,13 +244,13 @@ def _alone(rows: Any, who: str) -> list[Line]:
 
 
 def _finite(value: float | None) -> float:
-    """The figure, or infinity if it is None."""
+    """The value, or infinity if it is None."""
     return math.inf if value is None else value
 
 
 def _observers(rows: Any, worst: dict[str, float | None], at: str, verbose: bool) -> list[Line]:
     """Lines with further values of ε of a label exchange over a simulated network: the largest ε of a sample of users;
-    the ε of users other than those who got no reply and submitted their own label instead; the ε against a learner who
+    the ε of all users except those who got no reply and submitted their own label instead; the ε against a learner who
     also sees arrival times; and the ε against the learner together with a coalition of users. Each is left out where it
     is unknown. Without `verbose` the sample is left out too, and so are arrival times unless they raise ε. The list is
     empty if no network was simulated.

@@ -24,7 +24,7 @@ def useful(rows: Any) -> list[Line]:
 
 def _utility(rows: Any) -> list[Line]:
     values, paired = means(rows), excess_error(rows)
-    exact = "excess_risk" in values  # the law of labels is known, so that figures are expectations under it
+    exact = "excess_risk" in values  # the law of labels is known, so that the values are expectations under it
     if "squared_error" in values:
         return _squared(values, exact)
     if "cells" in values and rows["error_rate"].isna().all():
@@ -43,8 +43,8 @@ def _utility(rows: Any) -> list[Line]:
 
 def _excess_risk(values: dict[str, Mean], heading: str) -> list[Line]:
     """Lines with the mean excess risk of the learner, of the same learner without privacy, and of the best constant
-    prediction. Excess risk is the expected loss above that of the best model of the learner's class. Figures without a
-    mean in `values` are left out.
+    prediction. Excess risk is the expected loss above that of the best model of the learner's class. A line without a
+    mean in `values` is left out.
 
     Args:
         values: means over replicates, by column of the results. heading: the text of the first line.
@@ -78,8 +78,8 @@ def _squared(values: dict[str, Mean], exact: bool) -> list[Line]:
 
 
 def _density(values: dict[str, Mean]) -> list[Line]:
-    """Lines for mechanisms that release no predictor, but an estimate of the users' density, as noisy counts of users
-    in cells: the distance of the released density from the true one, and the numbers of cells. values: means over
+    """Lines for mechanisms that release no predictor, but noisy counts of users in cells, an estimate of the users'
+    density: the distance of the released density from the true one, and the numbers of cells. values: means over
     replicates, by column of the results.
     """
     return _measured_lines(
@@ -111,7 +111,7 @@ def _groups(rows: Any) -> list[Line]:
 
 
 def measured(rows: Any) -> list[str]:
-    """Sentences on how the figures of the summary's last group were measured, and on the number of replicates.
+    """Sentences on how the values of the summary's last group were measured, and on the number of replicates.
 
     rows: a run's results, a row for each replicate.
     """
@@ -133,6 +133,6 @@ def measured(rows: Any) -> list[str]:
         )
     if replicates > 1:
         sentences.append(
-            f"Each of these figures is a mean over {replicates} replicates, with the 95% interval of this mean."
+            f"Each of these values is a mean over {replicates} replicates, with the 95% interval of this mean."
         )
     return sentences
