@@ -184,7 +184,7 @@ def audit(
             size = int(people_of(Replicate(scenario, 0, data_dir)).cluster_sizes.min())
     several = isinstance(scenario.mechanism, LabelExchangeConfig) and scenario.mechanism.asking.several
     if several and narrowed:
-        raise InputError("--observer, --epsilon: where users ask several peers, an audit is the learner's, at many ε")
+        raise InputError("--observer, --epsilon: with several peers an audit is the learner's, at many ε")
     if size <= LARGEST_CLUSTER and not several:
         return _audit_small(scenario, size, colluders, trials=trials, epsilon=epsilon, data_dir=data_dir, learn=learn)
     if narrowed:

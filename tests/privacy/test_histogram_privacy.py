@@ -288,7 +288,7 @@ def test_samples_of_different_people_do_not_add_up():
             disjoint(parts)
     points = np.linspace(0.0, 1.0, 4000)[:, None]
     for unlabelled in (points, points.copy()):
-        with pytest.raises(InputError, match="unlabelled: are the labelled points"):
+        with pytest.raises(InputError, match="unlabelled: equals X"):
             SemiSupervised().fit(points, points[:, 0] > 0.5, unlabelled)
 
 
