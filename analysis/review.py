@@ -1,7 +1,7 @@
 """A referee's hour: the project's claims are checked again by commands, and their verdicts are written on one page.
 
-Run as `python -m analysis.review` or `make review`; under an hour on two cores. It writes build/review/index.html,
-and ends with status 1 if a verdict is not as published.
+Run as `python -m analysis.review` or `make review`; it takes under an hour on two cores. It writes
+build/review/index.html, and ends with status 1 if a verdict is not as published.
 """
 
 import argparse
@@ -49,8 +49,9 @@ TESTS: dict[str, tuple[str, str]] = {
     "intervals of accuracy from released labels cover the truth": ("utility", "learning/test_released_accuracy"),
     "every number in the documentation comes from a command": ("documentation", "docs/test_numbers"),
 }
-"""Claims of this project, each with the kind of its evidence and the files of its tests; these also find planted
-mistakes."""
+"""Claims of this project, each with the kind of its evidence and the files of its tests; the tests also find planted
+mistakes.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,11 +80,9 @@ STYLE = (
 
 
 def papers_claims(work: Path) -> Iterator[ReviewLine]:
-    """Yields a line of the referee's page for each numbered claim of the papers: the claim is evaluated again on many
-    cases, and its verdict (it holds or fails) is compared with the one published in docs/papers.md.
+    """A line for each numbered claim of the papers, evaluated again and compared with docs/papers.md.
 
-    Args:
-        work: folder for temporary files, not used here.
+    A claim is evaluated on many cases, and holds or fails. work: folder for temporary files, not used here.
     """
     row = r"^\| .+? \| (.+?) \|.*\| (holds|fails) \|$"
     published = dict(re.findall(row, PAPERS.read_text(encoding="utf-8"), re.MULTILINE))
