@@ -5,10 +5,10 @@ This file needs Python 3.11 and its standard library, and nothing of p2p-sim. Ex
 if not, 2 if the file cannot be read. A certificate that would take more than some minutes to check is refused.
 
 The claim. A cluster has n users, each with a binary label. A user draws one noisy label, which differs from her label
-with probability α. In each of R rounds she fetches, with probability θ, the noisy label of a member drawn uniformly
-from the n, and it reaches the learner. Let t be the number of labels that reach the learner, k the number of ones among
-them, and m the number of users besides the target who hold 1. With X = Bin(m, 1-α) + Bin(n-1-m, α), the number of noisy
-ones among those users,
+with probability α. In each of R rounds, with probability θ, she fetches the noisy label of a member drawn uniformly
+from the n, and passes it to the learner. Let t be the number of labels that reach the learner, k the number of ones
+among them, and m the number of users besides the target who hold 1. With X = Bin(m, 1-α) + Bin(n-1-m, α), the number of
+noisy ones among the users besides the target,
 
     A(k) = E Bin(k; t, X/n), B(k) = E Bin(k; t, (X+1)/n), P0 = (1-α)A + αB, P1 = αA + (1-α)B, t ~ Bin(Rn, θ)
 
@@ -20,15 +20,15 @@ claim is that for all m
 where keep = 1-α-αe^ε and lose = (1-α)e^ε - α. If the two labels are swapped, m becomes n-1-m, and one direction becomes
 the other. So both directions for m ≤ (n-1)/2 are enough. Every number in a certificate is exact: "0.1" is one tenth.
 
-The proof, in whole numbers that stand for multiples of 2^-bits:
+The proof, in whole numbers that stand for multiples of 2^-bits; `bits` and `drop` are entries of the certificate:
 1. e^ε is replaced by a smaller number, so that keep grows and lose shrinks.
 2. All probabilities are rounded down, and those below 2^-drop are dropped. Let a ≤ A and b ≤ B be what is left. As
    keep A - lose B ≤ (keep a - lose b) + keep (A - a) and ΣA = 1, Σ max(0, keep a - lose b) + keep (1 - Σa) is an upper
    bound. So nothing has to be known of what is dropped. Probability that is missing from the law of t counts in full.
-3. The labels of t submissions are exchangeable. So if one of them is taken away at random,
-   A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise: A and B are summed over X at the largest t only.
-4. Not every m is evaluated. Tell the learner the noisy labels of b other users, and which submissions are fetched from
-   them. This only helps the learner, and does not depend on the target's label. What is left is an exchange of n-b
+3. Let A_t and B_t be A and B for t submissions, whose labels are exchangeable. Take one of them away at random:
+   A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise. So A and B are summed over X at the largest t only.
+4. Not every m is evaluated. Tell the learner the noisy labels of b other users, and which submissions are fetched
+   from them. This only helps the learner, and does not depend on the target's label. What is left is an exchange of n-b
    users with t ~ Bin(Rn, θ(n-b)/n), in which m' of the n-1-b other users hold 1. As any b users may be chosen, one m'
    proves the claim for every m from m' to m'+b. The certificate states each m' and b; together they reach every m.
 """
@@ -42,7 +42,7 @@ from typing import Any, NamedTuple, NoReturn
 VERSION = 1
 LARGEST_FILE, LARGEST_N, LARGEST_TRIALS, LARGEST_BITS, LARGEST_EPSILON = 2**20, 65_536, 2**18, 1200, 1000
 LARGEST_WORK = 10**9
-"""Largest count of computed numbers; so many take some minutes. A certificate that needs more is refused."""
+"""Largest count of computed numbers, which takes some minutes. A certificate that needs more is refused."""
 NUMBER = re.compile(r"[0-9]{1,40}(\.[0-9]{1,40})?(e[+-]?[0-9]{1,3})?|[0-9]{1,40}/[1-9][0-9]{0,39}")
 Law = tuple[int, list[int]]
 """A law on whole numbers: the first value, and the probabilities from it on, in units of 2^-bits, rounded down."""
@@ -72,7 +72,7 @@ def verify(certificate: Any) -> str:
     Args:
         certificate: the content of a JSON file, as a dictionary: the version; the claim (n, α, θ, rounds, ε and δ,
         numbers with a point as strings); two numbers that set the precision, in bits; and a list of intervals of m, the
-        number of other users with label 1, each of which one evaluation of δ proves.
+        number of other users with label 1. One evaluation of δ proves a whole interval.
 
     Raises:
         Refused: the certificate does not prove its claim.
@@ -113,15 +113,14 @@ class Proof:
         self.lose = ((1 - alpha) * least - alpha * self.unit) // 1
 
     def check(self, first: int, last: int, revealed: int) -> None:
-        """Proves the claimed δ for every data set in which m = `first` to `last` other users hold label 1; raises
-        `Refused` if this fails.
+        """Proves the claimed δ for all m, the number of other users with label 1, from `first` to `last`.
 
         One evaluation proves all these data sets: the learner is told the noisy labels of b = `revealed` other users,
         which only helps her and leaves n - b users, of whom `first` besides the target hold label 1. As the b users can
         be chosen to hold label 1 or 0, this covers each m from `first` to `first` + b.
         """
         if self.keep <= self.delta * self.unit:
-            return  # no event is worth more than `keep`
+            return  # δ(ε) is at most `keep`, whatever the learner sees
         sources = self.n - revealed
         least, times = self.binomial(self.trials, self.theta * Fraction(sources, self.n))
         bounds = [(self.unit - sum(times)) * self.unit**2] * 2
@@ -142,23 +141,17 @@ class Proof:
             raise Refused(f"cover: for m from {first} to {last} delta is {bound:.6g} here, which is above the claim")
 
     def divergence(self, p: list[int], q: list[int]) -> int:
-        """Upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits).
+        """Upper bound of Σ max(0, keep P - lose Q) over all outcomes, in units of 2^(-2 bits). It is δ(ε) if P, Q are
+        the laws of the outcomes for the two noisy labels of the target, keep = 1-α-αe^ε and lose = (1-α)e^ε - α.
 
-        With the laws P and Q of the outcomes for the two noisy labels of the target, this sum is δ(ε). keep = 1-α-αe^ε
-        and lose = (1-α)e^ε - α are fields of this proof, rounded so that the sum grows.
-
-        Args:
-            p, q: lower bounds of P and Q in units of 2^-bits. What p lacks of probability 1 counts in full.
+        p, q: lower bounds of P and Q in units of 2^-bits. What p lacks of probability 1 counts in full.
         """
         gains = sum(max(0, self.keep * x - self.lose * y) for x, y in zip(p, q, strict=True))
         return gains + self.keep * (self.unit - sum(p))
 
     def noisy_ones(self, ones: int, zeros: int) -> Law:
         """The law of X, how many of the other users have the noisy label 1 if `ones` of them hold label 1 and `zeros`
-        hold 0.
-
-        The result is the first value, and the probabilities of the values from there on, rounded down, in units of
-        2^-bits. Very small probabilities are dropped.
+        hold 0: its first value, and lower bounds of the probabilities from there on, in units of 2^-bits.
         """
         (first, up), (second, down) = self.binomial(ones, 1 - self.alpha), self.binomial(zeros, self.alpha)
         self.spend(len(up) * len(down))
@@ -171,12 +164,9 @@ class Proof:
         """Lower bounds of the laws A and B of k, the number of ones among t submitted labels, with the target's noisy
         label 0 and 1.
 
-        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n), and B has x+1 in place of x, since the target's noisy label then adds one
-        more 1. X is the number of noisy ones among the other users.
-
-        Args:
-            start, noisy: the law of X: its first value, and its probabilities from there on, in units of 2^-bits.
-            sources: n, users whose labels can be submitted. t: number of submitted labels.
+        A(k) = Σ_x Pr[X = x] Bin(k; t, x/n), and B has x+1 in place of x, since the target's noisy label adds a 1. X is
+        the number of noisy ones among the other users. start, noisy: the law of X, its first value and its
+        probabilities in units of 2^-bits. sources: n, users whose labels can be submitted.
         """
         a, b = [0] * (t + 1), [0] * (t + 1)
         k, ways = 0, (1, 0)
@@ -197,9 +187,6 @@ class Proof:
         if the target's noisy label is 0, and B, if it is 1.
 
         Take one of the t labels away at random: A_(t-1)(k) = A_t(k) (t-k)/t + A_t(k+1) (k+1)/t, and B likewise.
-
-        Args:
-            views: lower bounds of A_t(k) and B_t(k) from a first k on, in units of 2^-bits.
         """
         low, a, b = views
         if low:
@@ -228,7 +215,7 @@ class Proof:
 
     def ways(self, trials: int, k: int, ways: Float, wanted: int) -> Float:
         """A lower bound of the binomial coefficient (trials choose `wanted`), computed step by step from a lower bound
-        of (trials choose k), so that a search over many values need not start anew.
+        of (trials choose k). So calls with growing `wanted` need not start anew.
 
         Args:
             trials: number of trials. k: a number at most `wanted`. ways: the lower bound of (trials choose k), as
@@ -247,7 +234,7 @@ class Proof:
             k: the mode, the most likely value. ways: lower bound of (trials choose k), as mantissa and exponent of 2.
             cut: in units of 2^-bits, too.
         """
-        # At the mode ways · p^k · (1-p)^(trials-k); above it and below it by the ratio of neighbours.
+        # At the mode the probability is ways · p^k · (1-p)^(trials-k); above and below it follows from its neighbour's.
         yes, no = power(p, k, self.bits + 32), power(1 - p, trials - k, self.bits + 32)
         mantissa, exponent = ways[0] * yes[0] * no[0], ways[1] + yes[1] + no[1] + self.bits
         value = mantissa << exponent if exponent >= 0 else mantissa >> -exponent
@@ -267,13 +254,8 @@ class Proof:
         return k - len(down) + 1, [*reversed(down[1:]), *up]
 
     def spend(self, numbers: int) -> None:
-        """Adds to the count of numbers computed so far; raises `Refused` if the count exceeds 10^9, some minutes of
-        work.
-
-        So no certificate can keep the verifier busy for hours.
-
-        Args:
-            numbers: how many numbers are about to be computed; those of more bits count more.
+        """Adds numbers that are about to be computed to the count of all; those of more bits count more. Raises
+        `Refused` if the count exceeds 10^9, some minutes of work, so that no certificate takes hours.
         """
         self.work += numbers * (1 + self.bits // 256)
         if self.work > LARGEST_WORK:
@@ -315,8 +297,7 @@ def exponential(x: Fraction, bits: int) -> int:
 
 
 def covering(cover: Any, n: int) -> list[dict[str, int]]:
-    """Checks and returns a certificate's list of intervals of m, the number of other users with label 1; each is proved
-    at once.
+    """Checks and returns a certificate's list of intervals of m, the number of other users with label 1.
 
     Each interval is a dictionary: "from" and "to", its ends, and "revealed", how many noisy labels b of other users are
     told to the learner. With b labels told, one evaluation of δ at m = "from" proves all m up to "from" + b.
@@ -351,9 +332,7 @@ def require(condition: Any, reason: str) -> None:
 
 
 def fields(value: Any, where: str, names: tuple[str, ...]) -> None:
-    """Raises `Refused` unless the value is an object with exactly the keys `names`; the message calls the object
-    `where`.
-    """
+    """Raises `Refused` unless the value, which the message calls `where`, is an object with exactly these keys."""
     if not isinstance(value, dict) or set(value) != set(names):
         raise Refused(f"{where}: must be an object with the keys {', '.join(names)}, each once")
 
