@@ -1,6 +1,6 @@
-"""What users gain who ask several peers: how often their cluster's majority is missed, against ε at the learner.
+"""What users gain by asking several peers: how often the learner misses their cluster's majority, against its ε.
 
-Run as `python -m analysis.ask_several`; some CPU minutes. docs/better-exchange.md shows the figure.
+Run as `python -m analysis.ask_several`; it takes some CPU minutes. docs/better-exchange.md shows the figure.
 """
 
 import math
@@ -19,7 +19,7 @@ from p2p_sim.privacy import Floats, MajorityExchange, ShuffledResponse, local_ep
 from p2p_sim.privacy.exchange import MajorityCluster, MajorityKernel, Shares, SmoothKernel, missed, noisy_ones
 
 DELTA, SHARE = 1e-5, 0.6
-"""δ of every ε; share of a cluster's users who hold the majority's label."""
+"""The δ at which every ε is stated, and the share of a cluster's users who hold the majority's label."""
 EXCHANGE, THREE, FIVE, MIXED = "label exchange (ask 1)", "ask 3", "ask 5", "half ask 1, half ask 5"
 SHUFFLER, RESPONSE, ARCSINE = "trusted shuffler", "randomised response", "g(p) = sin²(πp/2)"
 PEERS: dict[str, Mapping[int, float]] = {
@@ -27,19 +27,19 @@ PEERS: dict[str, Mapping[int, float]] = {
 }  # fmt: skip
 """How many peers a user asks in each protocol, by name: the probability of each number."""
 SETTINGS = ((50, 0.1), (200, 0.05), (200, 0.1), (200, 0.2))
-"""Cluster size and flip probability: each pair gives a row of the table for each protocol."""
+"""Pairs of cluster size and flip probability; the table has a row for each pair and protocol."""
 SIZE, FLIPS = 200, tuple(np.geomspace(0.03, 0.42, 14).round(4).tolist())
 """Cluster size and flip probabilities of the figure."""
 SMALLEST = 1e-6
-"""Probability of missing the majority below which a point is not drawn."""
+"""Points with a smaller probability of missing the majority are not drawn."""
 
 
 @dataclass(frozen=True)
 class ArcsineKernel(SmoothKernel):
     """The kernel g(p) = sin²(πp/2): the probability of submitting a one if the share p of the noisy labels are ones.
 
-    Here g'/√(g(1-g)) = π for all p, so that every share of ones costs users the same privacy. No number of peers has
-    this g, but mixtures of asking 1, 3, 5, … peers come near.
+    For it g'/√(g(1-g)) = π at all p, so that every share of ones costs users the same privacy. No fixed number of peers
+    gives this g, but users who ask a random number 1, 3, 5, … of peers come near it.
     """
 
     requests = 10**6  # a submission depends on all labels, so that bounds for few requests must not apply
@@ -51,7 +51,7 @@ class ArcsineKernel(SmoothKernel):
 
     def slope(self, p: float) -> float:
         """The derivative g'(p) at a share p of ones among the noisy labels; it only guides searches, and no certified
-        figure uses it.
+        value uses it.
         """
         return 0.5 * math.pi * math.sin(math.pi * p)
 
@@ -59,8 +59,8 @@ class ArcsineKernel(SmoothKernel):
 def missed_by_all(size: int, flip_prob: float) -> float:
     """Probability that the majority of all noisy labels of a cluster is not the majority of its true labels.
 
-    60% of the users have one true label, and a shuffler submits all noisy labels; a tie counts one half. size: number
-    of users in the cluster. flip_prob: probability that a label is flipped.
+    60% of the users hold the same true label, and all noisy labels are submitted; a tie counts as half a miss. size:
+    number of users in the cluster. flip_prob: probability that a label is flipped.
     """
     counts = np.arange(size + 1)
     return float(noisy_ones(size, flip_prob, SHARE) @ ((counts < size / 2) + 0.5 * (counts == size / 2)))
@@ -98,8 +98,9 @@ def figures(task: tuple[str, int, float]) -> dict[str, Any]:
 
 
 def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """How much accuracy it gains to ask several peers instead of one: a row for each probability α of a flip and each
-    number of peers above one. A row has both mean accuracies, both ε, and the mean gain with its 95% interval.
+    """How much accuracy is gained by asking several peers instead of one: a row for each probability α of a flip and
+    each number of peers above one. A row has the ε of both ways of asking, the mean accuracy with one peer, and the
+    mean gain with its 95% interval.
 
     Args:
         rows: of the sweep, one for each α, number of peers and replicate, with the columns mechanism.flip_prob,
@@ -119,14 +120,14 @@ def gains(rows: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def main(frame: Frame) -> list[Path]:
-    """Computes ε and errors of users who ask several peers, and runs a sweep on digits.
+    """Computes ε, and how often the majority is missed, if users ask several peers; runs a sweep on digits.
 
-    Writes a figure and three tables, returns the files.
+    Writes a figure and three tables, and returns their files.
     """
     ways = (*PEERS, SHUFFLER, RESPONSE, ARCSINE)
     flips = FLIPS[::5] if frame.small else FLIPS
     drawn = frame.each(figures, [(way, SIZE, flip_prob) for way in ways for flip_prob in flips])
-    # each panel has a curve for each protocol: the error against a column of ε, without errors below 1e-6
+    # one panel for each column of ε, one curve for each protocol; errors below 1e-6 are left out
     axes = (
         ("epsilon_upper", f"ε at the learner, δ = {DELTA:g}", ways),
         ("epsilon_local", "ε₀ at peers and eavesdroppers", tuple(PEERS)),

@@ -1,30 +1,33 @@
-"""A lower end of ε for one target on an overlay; one data set and one event of the learner's view attain it.
+"""A lower end of ε at the learner for one user, the target, on an overlay; one data set and one event attain it.
 
-In the data set all users except the target hold label 0. The target's fetchers are the users who may fetch from her.
-The event is about the number k of ones that they submit: {k >= s} or {k <= s}. Let A be its probability if the target's
-noisy bit is 0, and B if the bit is 1. To leave out the rest of the view is post-processing. So
+In the data set all users except the target hold label 0. The target's fetchers are the m users who may fetch from her.
+The event is about the number k of ones that the fetchers submit: {k >= s} or {k <= s} for some s. Let A be its
+probability if the target's noisy bit is 0, and B if the bit is 1. The learner sees more than k; ignoring the rest is
+post-processing. So
 
     δ(ε) >= keep · B - lose · A        or        δ(ε) >= keep · A - lose · B,
 
-where keep = 1-α-αe^ε and lose = e^ε(1-α)-α. Fetcher i fetches from user j, and her submission arrives, with probability
-W_ij; w_i is this probability for the target. Given the noisy bits b of all other users, fetcher i submits a one with
-probability p_i = Σ_j W_ij b_j, or p_i + w_i if the target's bit is 1, independently of other fetchers. So A(b) and B(b)
-are exact sums. Their means over b are estimated.
+where keep = 1-α-αe^ε and lose = e^ε(1-α)-α. With probability W_ij, fetcher i fetches from user j and fetcher i's
+submission arrives; w_i is this probability if j is the target. Given the noisy bits b of all other users, fetcher i
+submits a one with probability p_i = Σ_j W_ij b_j, or p_i + w_i if the target's bit is 1, independently of other
+fetchers. So A(b) and B(b), the probabilities given b, are exact sums. Their means over b are estimated.
 
-*Reference.* Let F = keep·B(b) - lose·A(b), and y = Σ_j n_j b_j, where n_j is Σ_i W_ij in units h, rounded. Suppose all
-fetchers had the same probability p(y). Then F would be a function F0(y), by binomial laws. The law of y is a
-convolution, so that E F0 is computed, and only the mean of the small difference F - F0 is estimated.
+*Reference.* Let F = keep·B(b) - lose·A(b), and y = Σ_j n_j b_j, where n_j is Σ_i W_ij divided by a small unit h and
+rounded. Suppose all fetchers had the same probability p(y) of submitting a one. Then k would be binomial, and F a
+function F0(y). The law of y is a convolution, so that E F0 is computed exactly; only the mean of the small difference
+F - F0 is estimated.
 
-*Sampling.* The bits are drawn with odds tilted by e^(τ n_j). Then b has the weight g = exp(ψ - τ y) with
-ψ = Σ_j ln(1-α+αe^(τ n_j)), and V = g (F - F0) has the mean E F - E F0. V is split into V+ - V-.
-- V+ is cut at a value from a pilot sample, which only lowers it. Its mean has the empirical Bernstein bound of Maurer
-  and Pontil (2009, Theorem 4).
-- V- >= 0 is at most M. So E V-² <= M u with u = E V-, and Pr[mean <= u - t] <= exp(-N t²/(2Mu)), since
-  e^(-x) <= 1 - x + x²/2 for x >= 0.
-- M follows from -F <= (lose - keep) A(b), which holds since B(b) >= A(b) as w_i >= 0. A sum of m independent bits with
-  mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956, Theorem 4), and p <= hy/m as n_j is
-  rounded up. So g A(b) is at most the largest exp(ψ - τ y) Pr[Bin(m, hy/m) >= s] over y, with 1 for the probability
-  where s < hy + 1. For {k <= s} the m-k zeros are counted instead; A and B change places, and n_j is rounded down.
+*Sampling.* Bits b_j are drawn with their odds multiplied by e^(τ n_j). Then a draw b has the weight g = exp(ψ - τ y)
+with ψ = Σ_j ln(1-α+αe^(τ n_j)), and V = g (F - F0) has the mean E F - E F0. There are N draws. V is split into V+ - V-.
+- V+ is cut at a value chosen on a pilot sample; cutting only lowers V+. Its mean has the empirical Bernstein bound of
+  Maurer and Pontil (2009, Theorem 4).
+- V- lies between 0 and some M. So E V-² <= M u with u = E V-, and for the mean of the draws
+  Pr[mean <= u - t] <= exp(-N t²/(2Mu)), since e^(-x) <= 1 - x + x²/2 for x >= 0.
+- M bounds -V = g F0 - g F. Here -F <= (lose - keep) A(b), since B(b) >= A(b) because w_i >= 0. Let p be the mean of the
+  p_i. A sum of m independent bits with mean mp reaches s >= mp + 1 at most as often as Bin(m, p) does (Hoeffding 1956,
+  Theorem 4), and p <= hy/m because n_j is rounded up. So g A(b) is at most the largest
+  exp(ψ - τ y) Pr[Bin(m, hy/m) >= s] over y, where the probability is replaced by 1 if s < hy + 1. For {k <= s} the m-k
+  zeros are counted instead; A and B change places, and n_j is rounded down.
 The seed is fixed. The event, the tilt and the cut are chosen before the sample is drawn. Each ε that is tried has an
 equal share of the error probability `ERROR`.
 """
@@ -47,8 +50,10 @@ _PLANNED, _FEW = (0.98, 1.03, 1.08), 128
 """Shares of the reference's ε for which event and tilt are chosen; with more than `_FEW` fetchers only the first is
 used."""
 _UNITS, _ROUNDING, _PILOT, _DRAWS, _WORK, _TOGETHER = 64, 1e-10, 1_000, (2**12, 2**16), 2.0e9, 2**12
-"""Number of units h in the largest Σ_i W_ij; relative charge for rounding; draws of the pilot sample; smallest and
-largest number of draws of the sample; about how many additions the sample may take; draws in memory at a time."""
+"""Number of units h in the largest Σ_i W_ij; relative allowance for rounding; draws of the pilot sample; smallest and
+largest number of draws of the sample; approximate number of additions allowed for the sample; draws in memory at a
+time.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +89,9 @@ def attained_epsilon(fetchers: Fetchers, delta: float) -> float:
 class _Events:
     """The events "at least s ones", or "at least s zeros", among the submissions of fetchers who are all alike.
 
-    Each fetcher submits a one with probability p(y), or with p(y) plus the mean of w_i if the target's noisy bit is 1,
-    so that the counts are binomial. upper: whether ones are counted, else zeros.
+    Let y be the weighted sum of the other users' noisy bits. Each fetcher submits a one with a probability p(y), or
+    with p(y) plus the mean of w_i if the target's noisy bit is 1, so that the counts are binomial. w_i is fetcher i's
+    probability of fetching from the target. upper: whether ones are counted, else zeros.
     """
 
     def __init__(self, fetchers: Fetchers, upper: bool) -> None:
@@ -107,8 +113,8 @@ class _Events:
 
     def sides(self, with_zero: Floats, with_one: Floats) -> Floats:
         """Probabilities (2, ...) that a submission is counted by the event: that it is a one if the event counts ones,
-        else that it is a zero. The first row is for the value of the target's noisy bit for which it is likelier (1 if
-        ones are counted, else 0), the second for the other value.
+        else that it is a zero. The first row is for the value of the target's noisy bit that makes this likelier (1 if
+        ones are counted, else 0), the second row for the other value.
 
         Args:
             with_zero, with_one: arrays of one shape, the probabilities that a fetcher submits a one if the target's
@@ -119,9 +125,9 @@ class _Events:
 
     @cached_property
     def tails(self) -> list[Floats]:
-        """Probabilities that at least s = 0, ..., m of m fetchers' submissions are counted (as ones or as zeros, by the
-        kind of event), in the approximation that all fetchers are alike: two arrays (m+1,). The first is for the value
-        of the target's noisy bit that makes the events likelier, the second for the other value.
+        """Probabilities that at least s = 0, ..., m of m fetchers' submissions are counted (as ones or as zeros,
+        according to the event), in the approximation that all fetchers are alike: two arrays (m+1,). The first is for
+        the value of the target's noisy bit that makes the events likelier, the second for the other value.
         """
         users, likely = len(self.fetchers.own), np.flatnonzero(self.law > 1e-22)
         pmfs = [scipy.stats.binom.pmf(np.arange(users + 1), users, side[likely, None]) for side in self.chances]
@@ -157,8 +163,8 @@ class _Sample:
     """Samples of the other users' noisy bits, from which a lower bound of one event's δ is certified.
 
     Attributes:
-        events: whether the event counts ones or zeros. event: the event's number s. error: probability that a certified
-        δ is too large.
+        events: the kind of event, which counts ones or zeros. event: the event's number s. error: probability that a
+        certified δ is too large.
     """
 
     events: _Events
@@ -167,12 +173,13 @@ class _Sample:
 
     @cached_property
     def tilt(self) -> tuple[float, float, float]:
-        """How the sampled noisy bits of other users are tilted so that the rare event is seen more often: τ, ψ and a
-        bound. The odds of user j's noisy bit b_j are multiplied by e^(τ n_j), where n_j is the sum of the fetchers'
-        probabilities of fetching her label, rounded to an integer number of small units (1/64 of the largest such sum).
-        A draw then counts with the weight exp(ψ - τ y), where y = Σ n_j b_j, and ψ is the number for which means stay
-        right. The bound is on this weight times the event's probability under the target's noisy bit that makes it less
-        likely, over all y; τ is the value for which the bound is smallest.
+        """How the sampled noisy bits of other users are tilted so that the rare event is seen more often. Returns τ, ψ
+        and a bound. The odds of user j's noisy bit b_j are multiplied by e^(τ n_j), where n_j is the sum of the
+        fetchers' probabilities of fetching her label, rounded to an integer number of small units (1/64 of the largest
+        such sum). A draw then counts with the weight exp(ψ - τ y), where y = Σ n_j b_j, and ψ is such that weighted
+        means have the right expectation. The bound holds for all y; it bounds this weight times the event's probability
+        under the value of the target's noisy bit that makes the event less likely. τ is the value for which the bound
+        is smallest.
         """
         events, fetchers, users = self.events, self.events.fetchers, len(self.events.fetchers.own)
         p = events.y * events.unit / users
@@ -194,8 +201,8 @@ class _Sample:
         """Draws of the noisy bits b_j of all users but the target, with the odds of b_j multiplied by e^(τ n_j) so that
         the rare event is seen more often. n_j is the sum of the fetchers' probabilities of fetching user j's label, as
         an integer number of small units; τ is chosen beforehand. Returns three arrays (count,): y = Σ n_j b_j, then the
-        probability of the event given the bits, for the value of the target's noisy bit that makes it likelier, then
-        for the other value.
+        probability of the event given the bits, for the value of the target's noisy bit that makes the event likelier,
+        and then for the other value.
 
         Args:
             count: number of draws. rng: draws them.
@@ -221,13 +228,14 @@ class _Sample:
 
     def delta(self, epsilon: float, pilot: list[Floats], sample: list[Floats]) -> float:
         """A lower bound of the δ(ε) that the event attains, from weighted means over sampled bits of the other users;
-        it is too large with a small probability only. Sampled values above a limit, the cut, are replaced by the cut,
+        it is too large only with a small probability. Sampled values above a limit, the cut, are replaced by the cut,
         since a confidence bound needs bounded values; this can only lower the result.
 
         Args:
-            epsilon: ε. pilot: a small sample, by which the cut is chosen. sample: another sample, by which the mean is
-            estimated. Each sample consists of three arrays: for each draw the weighted count y of ones among the drawn
-            bits, and the event's probability under the target's noisy bit that makes it likelier and under the other.
+            epsilon: ε. pilot: a small sample, on which the cut is chosen. sample: another sample, from which the mean
+            is estimated. Each sample consists of three arrays: for each draw the weighted count y of ones among the
+            drawn bits, and the event's probability under the target's noisy bit that makes it likelier and under the
+            other.
         """
         events, (tilt, psi, most) = self.events, self.tilt
         keep, lose = events.coefficients(epsilon)

@@ -1,8 +1,9 @@
-"""The papers' (ε, δ) bounds, checked numerically and drawn: `python -m analysis.bounds`, half a CPU minute.
+"""The papers' (ε, δ) bounds, checked numerically and drawn. Run as `python -m analysis.bounds`; it takes half a CPU
+minute.
 
 claims.csv has a row for each numbered claim of the four papers: whether the claim holds in every case tried, how tight
 and how loose it is, and what is true where it fails. bounds.csv and bounds.png have the learner's ε against the cluster
-size, both as a paper prints it and exact.
+size: the value of a paper's formula and the exact value.
 """
 
 from dataclasses import asdict

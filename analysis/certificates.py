@@ -1,7 +1,7 @@
 """Certificates of the learner's ε that README and guides print, for clusters of at most 4,096 users.
 
-Run as `python -m analysis.certificates` or by `make published`; one or two CPU minutes. Each certificate is a file, and
-`verify_certificate.py` proves its claim. `figures` lists what is certified.
+Run as `python -m analysis.certificates` or by `make published`; it takes one or two CPU minutes. Each certificate is a
+file, and `verify_certificate.py` proves its claim. `figures` lists what is certified.
 """
 
 import json
@@ -55,7 +55,7 @@ class CertifiedFigure:
 
 def main(frame: Frame) -> list[Path]:
     """Writes a certificate, a file that a separate program can verify, for each published ε of the label exchange in a
-    cluster of at most 4,096 users. Writes also a table of what each certificate claims, and returns the table's file.
+    cluster of at most 4,096 users. Also writes a table of what each certificate claims, and returns the table's file.
 
     Args:
         frame: where the study runs and writes; a reduced study certifies only examples and small clusters.
@@ -107,8 +107,8 @@ def _internet_scale() -> Iterator[CertifiedFigure]:
 
 
 def _worst(name: str, scenario: Scenario) -> CertifiedFigure:
-    """The published ε of a shipped scenario, or of one point of a sweep, as something to be certified. It is that of
-    the label exchange with the scenario's α, θ and δ in the smallest cluster of all replicates.
+    """The published ε of a shipped scenario, or of one point of a sweep, as a value to be certified. It is the ε at the
+    learner of the label exchange with the scenario's α, θ and δ in the smallest cluster of all replicates.
 
     Args:
         name: of the scenario or sweep. scenario: a label exchange with a given α.

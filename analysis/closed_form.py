@@ -1,6 +1,6 @@
-"""How far the flip probability that the closed form of docs/theorem.md gives lies above the smallest that suffices.
+"""How much larger the flip probability given by the closed form of docs/theorem.md is than the smallest sufficient one.
 
-Run as `python -m analysis.closed_form` or by `make published`; some CPU minutes.
+Run as `python -m analysis.closed_form` or by `make published`; it takes some CPU minutes.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from p2p_sim.privacy import calibrate_flip_prob, local_flip_prob, sufficient_fli
 SEED = 7
 DELTAS = (1e-12, 1e-9, 1e-6, 1e-3, 1e-1)
 SMALLEST, RATES, EPSILONS = 30, (0.01, 1.0), (0.01, 3.0)
-"""The smallest n, and the ranges of θ and ε; all three are drawn uniformly on a logarithmic scale."""
+"""The smallest n, and the ranges of θ and ε. Random n, θ and ε are drawn uniformly on a logarithmic scale."""
 SMALL, LOW, HIGH, BETWEEN = "n < 100", "ε < .7 θ", "ε > 1.5 θ", "between"
 REGIMES = (LOW, HIGH, BETWEEN, SMALL)
 """Groups of targets: larger clusters according to the ratio of ε to θ, and small clusters."""
@@ -84,7 +84,9 @@ def _of(regime: str, delta: float, largest: int) -> Iterator[Target]:
 
 
 def _line(target: Target) -> dict[str, object]:
-    """The row of a target: the probability of a flip by the closed form, the smallest sufficient one, their ratio."""
+    """The row of a target: the flip probability given by the closed form, the smallest sufficient one, and their
+    ratio.
+    """
     smallest = calibrate_flip_prob([target.n], 2, target.sampling_rate, target.epsilon, target.delta)
     return {
         "regime": target.regime, **asdict(target), "local": target.local,

@@ -15,8 +15,8 @@ REDUCED = ('population={kind="digits"}', 'population.task="classes"', "clusters.
 def main(frame: Frame) -> list[Path]:
     """Tries two choices of docs/clustering-paper.md by running two sweeps, and returns the file of a table with a row
     for each point. In one, randomised response has the bias of its noise removed from the labels, by signed weights. In
-    the other, the curator's mechanism ClusterRR gets several guesses of the heterogeneity φ (how much labels vary
-    within clusters), by which it splits its ε.
+    the other, the curator's mechanism ClusterRR is run with several guesses of the heterogeneity φ (how much labels
+    vary within clusters); the guess decides how it splits its ε.
 
     Args:
         frame: where the study runs and writes.

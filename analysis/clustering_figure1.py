@@ -31,7 +31,7 @@ REDUCED = ('population={kind="digits"}', "clusters.count=20", "replicates=2")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the sweep of each panel of the clustering paper's Figure 1; writes a figure and a table, returns their
+    """Runs the sweep of each panel of the clustering paper's Figure 1. Writes a figure and a table, and returns their
     files.
     """
     tables = {name: _points(frame, name) for name in (*PANELS, "clusters")}

@@ -83,8 +83,8 @@ def main(frame: Frame, replicates: int = REPLICATES) -> list[Path]:
 
 def _measured(data_dir: Path | None, task: Task) -> dict[str, Any]:
     """One clustering of a data set in one replicate, as a row: the sizes of clusters, how much labels vary within them
-    (the heterogeneity), the share of users moved out of too small clusters, ε and accuracy of the label exchange at α =
-    0.1, and the α and accuracy at ε = 0.2.
+    (the heterogeneity), the share of users moved to another cluster, ε and accuracy of the label exchange at α = 0.1,
+    and the α and accuracy at ε = 0.2.
 
     Args:
         data_dir: folder of data files. task: names of the data set and the clustering, the number of clusters asked for
@@ -126,9 +126,9 @@ def _scenario(source: str, label: str, count: int) -> Scenario:
 
 
 def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
-    """Share of users whose own cluster does not survive. It does not if it has fewer than the 36 users required, so
-    that it is merged into another, or if HDBSCAN assigns the user to no cluster, so that she joins one. The share is 0
-    for balanced clusters, which are never too small.
+    """Share of users who are moved to another cluster. A user is moved if her cluster has fewer than the 36 users
+    required, so that it is merged into another, or if HDBSCAN first assigns her to no cluster. The share is 0 for
+    balanced clusters, which are never too small.
 
     Args:
         scenario: with the clustering. replicate: index of the users' sample. data_dir: folder of data files.
@@ -138,7 +138,7 @@ def _moved(scenario: Scenario, replicate: int, data_dir: Path | None) -> float:
     if isinstance(scenario.clusters, HdbscanClusters):
         return float(np.mean(density_clusters(users, scenario.clusters.min_size) < 0))
     if isinstance(scenario.clusters, BalancedClusters):
-        return 0.0  # balanced clusters become fewer instead
+        return 0.0  # their number is reduced instead
     cluster = scenario.clusters.model_copy(update={"min_size": 1}).assign(users, case.streams)
     return float(np.mean(np.bincount(cluster)[cluster] < LEAST))
 

@@ -65,7 +65,7 @@ TRUST = {**second.TRUST, "trust nobody": (*second.TRUST["trust nobody"], *SEVERA
 """Mechanisms, grouped by the party that users must trust: those of `analysis.comparison_second`, and exchanges with
 several peers."""
 WAYS = dict.fromkeys((*SETTINGS, "noisy aggregates"), CURATED) | dict.fromkeys(("noise shares", *SEVERAL), REHEARSED)
-"""What the paid choice of a mechanism is based on, if not on released labels."""
+"""What the paid choice of a mechanism's options is based on, if not on released labels."""
 MEAN_RUNS = 4.0
 """Mean number of runs of a private selection."""
 
@@ -87,8 +87,8 @@ def options(base: Scenario, name: str, epsilon: float) -> dict[str, Scenario]:
     itself, for all others learners that can learn from its release.
 
     Args:
-        base: scenario whose mechanism is replaced, and its learner where learners are the options. name: of the
-        mechanism. epsilon: its target ε.
+        base: scenario whose mechanism is replaced; its learner is replaced too where learners are the options. name: of
+        the mechanism. epsilon: its target ε.
     """
     table = table_of(MechanismPoint(name, epsilon))
     if name in SETTINGS:
@@ -125,9 +125,9 @@ def tried(task: Task) -> list[Line]:
 
 
 def selected(task: tuple[PrivateSearchPlan, int, Path | None]) -> Line:
-    """The winner of one private selection. In it a random number of runs each train a randomly drawn option of a
-    mechanism, and only the run with the best noisy score is released. Returns the index of its option, its noisy score
-    and its accuracy, with the number of runs and the ε of the whole selection.
+    """The winner of one private selection. A selection makes a random number of runs. Each run trains a randomly drawn
+    option of a mechanism, and only the run with the best noisy score is released. Returns the winner's option as an
+    index, its noisy score and its accuracy, with the number of runs and the ε of the whole selection.
 
     Args:
         task: the plan of the selection (options, noise and law of the number of runs), the replicate, which decides on
@@ -156,7 +156,9 @@ def accuracy(case: Replicate, people: Population, mechanism: Deployment, outcome
 NAME = "comparison-paid"
 EPSILONS = (0.5, 2.0)
 CHOOSING = 3
-"""How many replicates come first; their true labels serve free choices and rehearsals. All later ones are reported."""
+"""Number of first replicates. Their true labels serve free choices and rehearsals; only later replicates are
+reported.
+"""
 USERS = 3_000
 """Largest number of users of a panel; data sets of a fixed number of users keep theirs."""
 LAW = "synthetic"
@@ -199,10 +201,10 @@ def main(frame: Frame, replicates: int = 8) -> list[Path]:
 
 
 def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
-    """A row for each mechanism, ε, replicate and option (a setting or a learner), with its accuracy; it is run at the
-    whole ε as if the choice cost none. All options are run in the first 3 replicates, by which options are chosen, and
-    also in later ones, which are reported. There is one exception: in later replicates, a mechanism that chooses by a
-    curator's private selection runs only the default and the free choice.
+    """A row for each mechanism, ε, replicate and option (a setting or a learner), with its accuracy; each option is run
+    at the whole ε, as if the choice cost none. All options are run both in the first 3 replicates, which serve to
+    choose options, and in the later ones, which are reported. There is one exception: in later replicates, a mechanism
+    that chooses by a curator's private selection runs only the default and the free choice.
 
     Args:
         base: scenario of the data set. frame: runs the tasks. count: number of replicates, the first 3 among them.
@@ -218,8 +220,8 @@ def every(base: Scenario, frame: Frame, count: int) -> pd.DataFrame:
 
 
 def freely(rows: pd.DataFrame) -> dict[MechanismPoint, str]:
-    """The free choice, which looks at true labels and costs no ε, for each mechanism and ε: the name of the option (a
-    setting or a learner) with the largest mean accuracy in the first 3 replicates. The result's keys are pairs of
+    """The free choice for each mechanism and ε: the name of the option (a setting or a learner) with the largest mean
+    accuracy in the first 3 replicates. It looks at true labels, which no ε counts. The result's keys are pairs of
     mechanism and ε.
 
     Args:
@@ -285,8 +287,8 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each data set, ε, mechanism and kind of choice of its options, with the mean accuracy and its 95%
     interval. The kinds are no choice (the default), paid choice (counted in ε) and free choice (by true labels of other
     replicates, which no ε counts). `place` is the rank of the row's accuracy among all mechanisms. `price` is the
-    accuracy of the free choice minus the row's accuracy, replicate by replicate; all intervals of prices hold together
-    with 95% (Bonferroni's correction).
+    accuracy of the free choice minus the row's accuracy, replicate by replicate; all intervals of prices hold jointly
+    with 95% confidence (Bonferroni's correction).
 
     Args:
         rows: one for each data set, ε, mechanism, choice and reported replicate.
@@ -309,7 +311,7 @@ def points(rows: pd.DataFrame) -> pd.DataFrame:
 def prices(rows: pd.DataFrame) -> pd.DataFrame:
     """A row for each mechanism: the accuracy that the paid choice of its options (counted in ε) costs against the free
     choice (by true labels, which no ε counts), and the accuracy it gains over no choice. In each replicate, cost and
-    gain are means over data sets and ε. The 95% intervals of all mechanisms hold together (Bonferroni's correction).
+    gain are means over data sets and ε. The 95% intervals of all mechanisms hold jointly (Bonferroni's correction).
 
     Args:
         rows: one for each data set (column panel), ε, mechanism, replicate and kind of choice (column choice), with the

@@ -64,7 +64,7 @@ _CANDIDATES = {
 
 
 class MechanismPoint(NamedTuple):
-    """A mechanism, named, at a target ε."""
+    """The name of a mechanism, and a target ε."""
 
     mechanism: str
     epsilon: float
@@ -74,8 +74,8 @@ Line = dict[str, Any]
 Options = tuple[str, ...] | None
 """Names of learners, or of other options of a mechanism; None: all options."""
 Task = tuple[dict[str, Any], MechanismPoint, int, Path | None, Options]
-"""The tree of a scenario with the mechanism at its ε, the mechanism's name with its ε, the replicate, the folder of
-data files, and the options to run.
+"""A scenario as a nested mapping with the mechanism at its ε, the mechanism's name with its ε, the replicate, the
+folder of data files, and the options to run.
 """
 
 
@@ -123,7 +123,7 @@ def learned(task: Task, accounted: bool) -> list[Line]:
 NAME = "comparison-second"
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 CHOOSING = 3
-"""How many replicates come first; they serve to choose learners and name leaders. All later ones are reported."""
+"""Number of first replicates, which serve to choose learners and name leaders; only later replicates are reported."""
 USERS = 8_000
 """Users of MNIST and of Adult, sampled in each replicate."""
 CHANGES: dict[str, dict[str, Any]] = {
@@ -153,7 +153,7 @@ REDUCED: dict[str, dict[str, Any]] = {
         "clusters": {"kind": "given"},
     },
 }
-"""Panels of a test, which has ε = 1 alone, and what they change in scenarios/comparison.toml."""
+"""The panels of a reduced study, which has only ε = 1, and what they change in scenarios/comparison.toml."""
 _NOBODY, _CURATOR = "trust nobody", "trust a curator with all labels"
 TRUST = FIRST_TRUST | {
     _NOBODY: (*FIRST_TRUST[_NOBODY], "noise shares"),
@@ -161,7 +161,9 @@ TRUST = FIRST_TRUST | {
 }
 """Mechanisms, grouped by the party that users must trust: it sees true labels, or noisy labels with their owners."""
 ALL, OWN = "all", "its own"
-"""The name of the group of all mechanisms, and that of the learner of a mechanism that releases a model."""
+"""The name of the group of all mechanisms, and the name written for the learner of a mechanism that releases a
+model.
+"""
 WHOLE = ("DP-SGD", "LabelDP-Pro")
 """Mechanisms that release a model, so that there is no learner to choose."""
 LEADS, BEHIND, OPEN = "leads", "is behind", "not settled"
@@ -212,9 +214,10 @@ def accuracy_panels(table: pd.DataFrame) -> list[Panel]:
 
 def panel_rows(panel: str, frame: Frame, replicates: int) -> pd.DataFrame:
     """All runs on one data set: a row for each mechanism, ε, replicate and learner, with the accuracy. The first 3
-    replicates, which choose, are run with all learners that suit the mechanism. Later ones, which are reported, are run
-    with the best learner in these 3 and with one-vs-rest logistic regression. With two classes there are also models
-    that are trained privately by a curator or organisations; they have no learner to choose.
+    replicates, in which learners are chosen, are run with all learners that suit the mechanism. Later replicates, which
+    are reported, are run with the best learner of the first 3 and with one-vs-rest logistic regression. With two
+    classes there are also models that are trained privately by a curator or organisations; they have no learner to
+    choose.
 
     Args:
         panel: name of the data set. frame: runs the tasks. replicates: their number, including those that choose.
@@ -279,7 +282,8 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
     """Comparisons of leaders with rivals: a row for each data set, ε, group of trust and rival. A group of trust is all
     mechanisms in which users must trust the same party; all mechanisms together are a group, too. The leader has the
     largest mean accuracy in the first 3 replicates; the differences are taken in each later replicate, and give a
-    verdict. All intervals hold together with 95% (Bonferroni's correction for the number of different comparisons).
+    verdict. All intervals hold jointly with 95% confidence (Bonferroni's correction for the number of different
+    comparisons).
 
     Args:
         rows: for each data set a table with a row for each mechanism, ε, replicate and learner.
@@ -296,7 +300,7 @@ def judged(rows: dict[str, pd.DataFrame]) -> pd.DataFrame:
 def _against(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Yields a row for each rival of the leader at each ε and in each group of trust (mechanisms in which users must
     trust the same party, or all mechanisms). The leader has the largest mean accuracy in the first 3 replicates. `each`
-    is the array of its accuracy minus the rival's in all later replicates, which alone are reported.
+    is the array of the leader's accuracy minus the rival's in all later replicates; only these are reported.
 
     Args:
         rows: those of one data set.

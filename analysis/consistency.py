@@ -1,4 +1,4 @@
-"""How fast the excess risk falls of private rules that are consistent for every law.
+"""How fast the excess risk of private rules falls, for rules that are consistent for every law.
 
 Run as `python -m analysis.consistency`. Each random stream is named by law, n and replicate, so that another run gives
 the same rows.
@@ -84,8 +84,9 @@ class Classified(NamedTuple):
 
 def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = None) -> list[Path]:
     """Measures how fast the errors of private rules fall with the number n of points, on known distributions. The rules
-    are histogram classifiers (the rule PCL, and the label exchange within cells), histogram densities (PCDE), and one
-    that learns a threshold; histograms without privacy are compared. Returns the files of two figures and a table.
+    are histogram classifiers (the rule PCL, and the label exchange within cells), histogram densities (PCDE), and a
+    rule that learns a threshold. Histograms without privacy are measured for comparison. Returns the files of two
+    figures and a table.
 
     Args:
         frame: where the study runs and writes. sizes: values of n. replicates: of each point; None: as published.
@@ -106,8 +107,7 @@ def main(frame: Frame, sizes: tuple[int, ...] = SIZES, replicates: int | None = 
 
 
 def _measure(task: tuple[str, str, int, int]) -> list[Measurement]:
-    """All measurements of one task: one row for each rule and replicate, with the error that the rule attains and its ε
-    and δ.
+    """All measurements of one task: one for each rule and replicate, with the rule's error, ε and δ.
 
     Args:
         task: the study, the name of the law of points, the number n of points, and the number of replicates. The study

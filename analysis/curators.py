@@ -1,7 +1,7 @@
 """Claims of the papers on LabelDP-Pro and PATE at reduced size: what they claim, what is measured here, and a verdict.
 
-Run as `python -m analysis.curators --data-dir DIR`; some ten CPU minutes. A run that was stopped goes on where it
-stopped.
+Run as `python -m analysis.curators --data-dir DIR`; it takes some ten CPU minutes. A run that was stopped goes on where
+it stopped.
 """
 
 from pathlib import Path
@@ -34,8 +34,8 @@ HOLDS, FAILS, OPEN = "reproduced", "not reproduced", "undecided"
 
 
 def main(frame: Frame) -> list[Path]:
-    """Checks claims of the papers on LabelDP-Pro and PATE that one mechanism is more accurate than another at an ε (on
-    MNIST, at reduced size), by running the mechanisms. Returns the files of a figure of accuracy against ε, a table of
+    """Runs mechanisms on MNIST, at reduced size, and checks claims of the papers on LabelDP-Pro and PATE that one
+    mechanism is more accurate than another at some ε. Returns the files of a figure of accuracy against ε, a table of
     its points, and a table with a row for each claim and a verdict.
 
     Args:

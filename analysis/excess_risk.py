@@ -3,13 +3,18 @@
 Theorem 2 (Algorithm 1, a curator):  C₁ √(d/n)/(1-β) + C₂ |κ| (φ + Kσ/s + Kτ), κ = (λ-β)/(1-β)
 Theorem 4 (label exchange):          C₁ √(d/(θn)) + C₂ φ + C₃ α
 
+Here n is the number of users, s of users in a cluster, d of points and K of labels. φ is the heterogeneity (how much
+labels vary within clusters), σ the scale of the noise on counts of labels, τ the least share of a label that is
+released, and λ the probability that a label is redrawn; β corrects its bias. θ is the sampling rate and α the flip
+probability.
+
 A law p(y|x), an array (C, P, K), has C clusters of P equally likely points and K labels. A release depends on users'
 labels only through the counts of labels at each point. So releases of billions of users are drawn as counts, which have
 the same law as if users were drawn one by one. The learner minimises the (modified) empirical loss over all functions
-of the points. At each point this loss depends only on the mean weight of each label. The mean weight estimates p(y|x),
-and given the estimate, the excess risk is computed exactly. A bound is about the worst law, so that the law may depend
-on the parameter: its margins between labels are just small enough for the wrong label to win. The excess of the squared
-error is quadratic near its minimum, so that it follows the square of a term.
+of the points. At each point this loss depends only on the mean weight of each label. The mean weight estimates p(y|x);
+given this estimate, the excess risk is computed exactly. A bound is about the worst law, so that here the law may
+depend on the parameter: its margins between labels are just small enough for the wrong label to win. The excess of the
+squared error is quadratic near its minimum, so that it follows the square of a term.
 """
 
 from collections.abc import Iterable
@@ -48,7 +53,7 @@ class Simulation:
     ) -> Floats:
         """Estimates (R, C, P, K) of p(y|x) by Algorithm 1, in which a curator resamples the labels of C clusters, in R
         replicates. With probability λ each label is replaced by a draw from its cluster's noisy shares of the K labels.
-        The learner then turns each label into K signed weights: it takes β times the noisy shares away and divides by
+        The learner then turns each label into K signed weights: it subtracts β times the noisy shares and divides by
         1-β. If β = λ, this undoes the replacement without bias. The estimate at a point is the mean weight of its
         users, or 1/K if no user is at the point.
 
@@ -70,8 +75,8 @@ class Simulation:
     def exchanged(self, law: Floats, size: int, flip_prob: float = 0.0, sampling_rate: float = 1.0) -> Floats:
         """Estimates (R, C, P, K) of p(y|x) by the label exchange, in R replicates: at each point the shares of the
         labels that arrive from its users, or 1/K if none arrives. law: p(y|x), (C, P, K). size: number of users of each
-        cluster. flip_prob: α, with which a label is flipped. sampling_rate: θ, with which a fetched noisy label is
-        submitted.
+        cluster. flip_prob: α, the probability of a flip. sampling_rate: θ, the probability that a fetched noisy label
+        is submitted.
         """
         truth = self._true_counts(law, size)
         classes, labels = law.shape[2], truth.sum(axis=2)
@@ -166,15 +171,15 @@ def squared_excess(law: Floats, estimate: Floats) -> Floats:
 
 
 class Term:
-    """One term of a bound at P values of its parameter, and the excess risks in which the term may show.
+    """One term of a bound at V values of its parameter, and the excess risks in which the term may show.
 
     Args:
-        name, title: of the term in figures. x: values of the parameter, (P,).
-        shape: values of the term for these parameters, with the constant 1, (P,).
+        name, title: of the term in figures. x: values of the parameter, (V,).
+        shape: values of the term for these parameters, with the constant 1, (V,).
         powers: for each series of excess risks, the power of the term that it may follow; 0: the term should not show.
         risks: for each value of the parameter, the excess risks (R,) of all series.
 
-    The attribute `series` has the excess risks (P, R) of each series by its name.
+    The attribute `series` has the excess risks (V, R) of each series by its name.
     """
 
     def __init__(
@@ -194,8 +199,8 @@ def arrivals(study: Simulation, rates: Floats, sizes: NDArray[np.int64], by_rate
     (φ = 0), so that the other terms vanish.
 
     Args:
-        study: draws the releases. rates: values of θ. sizes: users of a cluster at each. by_rate: whether the term
-        is drawn against θ, else against the mean number θn of labels that arrive.
+        study: draws the releases. rates: values of θ. sizes: number of users of a cluster at each θ. by_rate: whether
+        the term is drawn against θ, else against the mean number θn of labels that arrive.
     """
 
     def risks(rate: float, size: int) -> list[Floats]:

@@ -1,6 +1,7 @@
 """Who pays for privacy: the accuracy that each group of users loses, for each mechanism on two data sets.
 
-Run as `python -m analysis.groups --data-dir DIR`; some 15 CPU minutes. A run that was stopped goes on where it stopped.
+Run as `python -m analysis.groups --data-dir DIR`; it takes some 15 CPU minutes. A run that was stopped goes on where it
+stopped.
 """
 
 from collections.abc import Iterator

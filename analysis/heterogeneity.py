@@ -19,8 +19,8 @@ REDUCED = ("replicates=2", "population.users=2000")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Measures the excess risk at each target ε and heterogeneity φ (how much labels vary within clusters) of a
-    curator's ClusterRR with two splits of its ε, of UniformRR and of the label exchange. Returns the files of a figure
+    """Measures the excess risk of a curator's ClusterRR with two splits of its ε, of UniformRR and of the label
+    exchange, at each target ε and heterogeneity φ (how much labels vary within clusters). Returns the files of a figure
     and a table.
 
     Args:

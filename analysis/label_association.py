@@ -5,10 +5,10 @@ mechanism reports a set of pairs (cluster, label). Precision is E(true pairs rep
 E(true pairs reported) over all true pairs. Theorem 5: guaranteed precision x recall is at most e^ε s/(K-s).
 
 The exact maximum: average a mechanism over permutations of the labels (in each cluster), of examples and of clusters.
-The mechanism keeps its ε and its guarantees of precision and recall. The probability that it reports the set S for a
-cluster with labels Y then depends only on ω = |S| and j = |S ∩ Y|. A change of one label of Y changes j by at most one,
-so that these probabilities grow by a factor of at most e^ε for each step of j. The law proportional to e^(εj) is
-ε-private and stochastically dominates all such laws of j at the same ω. So E j is at most the mean m(ω) of Fisher's
+The averaged mechanism keeps its ε and its guarantees of precision and recall. The probability that it reports the set S
+for a cluster with labels Y then depends only on ω = |S| and j = |S ∩ Y|. A change of one label of Y changes j by at
+most one, so that this probability grows by a factor of at most e^ε for each step of j. The law proportional to e^(εj)
+is ε-private and stochastically dominates all such laws of j at the same ω. So E j is at most the mean m(ω) of Fisher's
 noncentral hypergeometric law with odds e^ε. Precision x recall is (E j)²/(s E ω). It is convex in the mixture of the
 sizes ω, hence largest at a single ω.
 """
@@ -41,9 +41,9 @@ class Chances(NamedTuple):
 class ClusterSubsets:
     """Reports a set S of ω labels for each cluster with labels Y, with probability proportional to e^(ε |S ∩ Y|).
 
-    For the best ω no ε-label private mechanism has a larger precision x recall. Only data sets count whose clusters
-    hold distinct labels, as the problem presumes. A change of one label changes |S ∩ Y| by at most one, and the
-    normalising sum is the same for all sets Y, so that ε holds. For s = 1 it is subset selection (Ye and Barg 2018).
+    For the best ω no ε-label private mechanism has a larger precision x recall. As in the problem, only data sets whose
+    clusters hold distinct labels count. A change of one label changes |S ∩ Y| by at most one, and the normalising sum
+    is the same for all sets Y, so that ε holds. For s = 1 it is subset selection (Ye and Barg 2018).
     """
 
     epsilon: float
@@ -133,8 +133,9 @@ def largest_product(classes: int, size: int, epsilon: float) -> tuple[float, int
 
 
 def printed_product(classes: int, size: int, epsilon: float) -> float:
-    """The upper bound e^ε s/(K-s) that the clustering paper's proof of Theorem 5 gives for precision x recall (shares
-    of right ones among reported, and of reported ones among true, pairs of cluster and label). Above 1 it says nothing.
+    """The upper bound e^ε s/(K-s) that the clustering paper's proof of Theorem 5 gives for precision x recall.
+    Precision is the share of true pairs (cluster, label) among the reported ones, recall the share of reported pairs
+    among the true ones. A bound above 1 says nothing.
 
     Args:
         classes: K, the number of labels. size: s, the number of examples in a cluster, with distinct labels. epsilon: ε

@@ -1,6 +1,6 @@
-"""Tables of the privacy figures that the guides print.
+"""Tables of the values of ε and δ that the guides print.
 
-Run as `python -m analysis.privacy_tables` or by `make published`; three CPU minutes.
+Run as `python -m analysis.privacy_tables` or by `make published`; it takes three CPU minutes.
 """
 
 import itertools
@@ -49,7 +49,7 @@ AUDITED = ClusterResampling(4, 3, 0.9, 1.0, 0.25, released=True)
 
 
 def main(frame: Frame) -> list[Path]:
-    """Computes every table of privacy figures that the guides quote; returns the tables' files."""
+    """Computes every table of ε and δ that the guides quote; returns the tables' files."""
     # for each table: its function, the arguments of the whole study, and those of a test
     tables: dict[str, tuple[Callable[..., Rows], list[Any], list[Any]]] = {
         "brackets": (brackets, [SIZES], [SIZES[:1]]),
@@ -88,7 +88,8 @@ def brackets(sizes: Sequence[int]) -> Rows:
     """Rows of a table: both ends of the learner's ε at δ = 1e-6 for each number n of users and each pair (α, θ) of flip
     probability and sampling rate: (0.1, 0.5), (0.05, 0.1) and (0.2, 1).
 
-    sizes: the values of n. width: the upper end over the lower one, minus 1. factor: the upper end over √(θ/((1+θ)nα)).
+    The column width is the upper end over the lower one, minus 1; factor is the upper end over √(θ/((1+θ)nα)). sizes:
+    the values of n.
     """
     for n, (alpha, theta) in itertools.product(sizes, EXCHANGES):
         bound = LabelExchange(n, alpha, theta).epsilon(DELTA)
@@ -129,10 +130,10 @@ def paper(largest: int, alpha: float = 0.2, theta: float = 0.5) -> Rows:
 
 def overlays(users: int, degrees: Sequence[int], sample: int) -> Rows:
     """Rows of a table: the certified ε of a label exchange on random regular overlays (graphs in which every user
-    fetches from one of her neighbours, all equally likely), the largest of the first `sample` users. There is a row for
-    each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4); the flip probability α is 0.1.
+    fetches from one of her neighbours, all equally likely). It is the largest ε of the first `sample` users. There is a
+    row for each number of neighbours, sampling rate θ (0.1, 1) and δ (1e-6, 1e-4); the flip probability α is 0.1.
 
-    users: of the overlay. degrees: numbers of neighbours of a user. sample: number of users whose ε is computed.
+    users: number of users. degrees: numbers of neighbours of a user. sample: number of users whose ε is computed.
     """
     for degree in degrees:
         graph = nx.random_regular_graph(degree, users, seed=1)
@@ -199,10 +200,10 @@ def _against_exact(table: Floats, alpha: float, theta: float) -> dict[str, objec
 
 
 def dense(sizes: Sequence[int], alpha: float = 0.1) -> Rows:
-    """Rows of a table: the bound of ε at δ = 1e-6 for three tables of fetch probabilities, beside the exact ε if every
-    user fetches from all users alike. The three are this uniform table itself ("same"), all users except oneself alike
-    ("others"), and uniform probabilities disturbed by up to 20% and normalised ("disturbed"), at the sampling rates θ =
-    0.1 and 1.
+    """Rows of a table: the bound of ε at δ = 1e-6 for three tables of fetch probabilities, beside the exact ε for
+    uniform probabilities. The three tables are the uniform one itself ("same"), uniform probabilities over all users
+    except oneself ("others"), and uniform probabilities disturbed by up to 20% and normalised ("disturbed"). The
+    sampling rates are θ = 0.1 and 1.
 
     sizes: numbers n of users. alpha: flip probability.
     """

@@ -1,6 +1,7 @@
 """A comparison of protocols without a server: upper and lower bounds of ε for each observer, and accuracy.
 
-Run as `python -m analysis.protocols --data-dir DIR`; some CPU minutes. docs/better-exchange.md shows its tables.
+Run as `python -m analysis.protocols --data-dir DIR`; it takes some CPU minutes. docs/better-exchange.md shows its
+tables.
 """
 
 import math

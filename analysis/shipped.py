@@ -1,7 +1,7 @@
-"""The figures of shipped scenarios and sweeps that the README and the guides print.
+"""The numbers about shipped scenarios and sweeps that the README and the guides print.
 
-Run as `python -m analysis.shipped` or by `make published`; some ten CPU minutes. A run that was stopped goes on where
-it stopped.
+Run as `python -m analysis.shipped` or by `make published`; it takes some ten CPU minutes. A run that was stopped goes
+on where it stopped.
 """
 
 from pathlib import Path

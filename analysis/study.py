@@ -159,8 +159,8 @@ class Frame:
         three: m (the mean), m_low and m_high (the ends of its 95% interval).
 
         Args:
-            panels: for each panel's name a table with a row for each point and these columns; a column that it lacks is
-            empty.
+            panels: for each panel's name a table with a row for each point and these columns; a column that a table
+            lacks is left empty.
             columns: names of columns to be copied. measures: names of columns of means. name: of the file.
         """
         wanted = [*columns, "replicates", *(measure + end for measure in measures for end in ("", LOW, HIGH))]
@@ -210,20 +210,21 @@ def with_ends(name: str, mean: Mean) -> dict[str, float]:
 
 
 def joint_confidence(intervals: int) -> float:
-    """The confidence of each of several intervals so that together they hold with 95%, by Bonferroni's correction."""
+    """The confidence that each of several intervals needs so that all of them hold jointly with 95% (Bonferroni)."""
     return 1.0 - (1.0 - 0.95) / intervals
 
 
 def means(
     rows: pd.DataFrame, keys: Sequence[str], values: str | Sequence[str], worst: Sequence[str] = ()
 ) -> pd.DataFrame:
-    """One row for each point: the number of replicates (column replicates), for each column c of values its mean over
-    replicates as c with the ends of its 95% t-interval as c_low and c_high, and the largest values of other columns.
+    """One row for each point, with the number of replicates (column replicates). For each column c of `values` the row
+    has the mean over replicates as c, and the ends of its 95% t-interval as c_low and c_high; for each column of
+    `worst` it has the largest value.
 
     Args:
         rows: one for each point and replicate. keys: columns that name a point, at least two. values: names of the
-        columns of which means are taken, or the only name. worst: columns of which the largest value over the
-        replicates is kept.
+        columns of which means are taken, or the only name. worst: names of the columns of which the largest value is
+        taken.
     """
     lines, columns = [], [values] if isinstance(values, str) else values
     for point, part in rows.groupby(list(keys), dropna=False, sort=False):
@@ -270,9 +271,10 @@ def command(name: str, study: Callable[..., list[Path]]) -> None:
 
 
 def _thin(axis: Axis) -> Axis:
-    """An axis for a small study: two of its values, or all if they have labels or are fewer than three.
+    """An axis for a reduced study: two of its values, or all if they have labels or are fewer than three.
 
-    The two values are a quarter from either end; on a logarithmic axis they are the first value and twice that.
+    The two values lie a quarter of the list from either end; on a logarithmic axis they are the first value and twice
+    the first.
     """
     if axis.log is not None:
         return axis.model_copy(update={"log": (axis.log[0], 2.0 * axis.log[0], 2)})

@@ -1,7 +1,7 @@
 """How often the true accuracy lies in the interval that is estimated from released labels.
 
-Run as `python -m analysis.validation` or by `make published`; some CPU minutes. Users, true labels and predictions are
-fixed, so that only noise and the choice of peers are random.
+Run as `python -m analysis.validation` or by `make published`; it takes some CPU minutes. Users, true labels and
+predictions are fixed, so that only noise and the choice of peers are random.
 """
 
 import itertools
@@ -53,7 +53,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
 OWN = ("randomised response", "signed", "vectors", "ALIBI", "one prior", "signed ClusterRR")
 """Mechanisms that release each user's own label with noise of a known law."""
 BOUNDS = ("two stages", "ClusterRR")
-"""Mechanisms for whose labels there are only bounds of unbiased scores (`Evidence.upper`)."""
+"""Mechanisms whose labels give only bounds of unbiased scores (`Evidence.upper`)."""
 CLUSTERS = tuple(name for name in MECHANISMS if name not in (*OWN, *BOUNDS))
 """Mechanisms whose labels are those of random users of a cluster, so that they show the cluster's shares of labels."""
 DRIFTING = "ClusterRR, all drawn anew"

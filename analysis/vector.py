@@ -49,10 +49,10 @@ REDUCED = ("population.users=2000", "population.holdout=1000", "replicates=2")
 
 
 def main(frame: Frame) -> list[Path]:
-    """Runs the experiments of the vector approximation paper (in which a user releases her label as K noisy bits) on
-    synthetic data: accuracy against the number K of classes, and the excess risk beside Theorem 2's upper bound of it.
-    If PyTorch and the data are at hand, it also runs those on images. Writes figures and tables, and returns their
-    files.
+    """Runs the experiments of the vector approximation paper, in which a user releases her label as K noisy bits. On
+    synthetic data it measures the accuracy against the number K of classes, and the excess risk beside Theorem 2's
+    upper bound of it. If PyTorch and the data are at hand, it also runs the experiments on images. Writes figures and
+    tables, and returns their files.
 
     Args:
         frame: where the study runs and writes.
@@ -119,7 +119,7 @@ def _draw_synthetic(tables: dict[str, pd.DataFrame], frame: Frame) -> Path:
 
 
 def _bounds(name: str, table: pd.DataFrame, frame: Frame) -> pd.DataFrame:
-    """The error of learned bits, the excess risk, and the bound of this risk by the vector approximation paper's
+    """The error of learned bits, the excess risk, and the bound of this risk from the vector approximation paper's
     Theorem 2: a row for each point of a sweep with vector approximation, in which a user's label becomes K noisy bits.
     The error is the largest error of an estimated probability that a noisy bit is 1. All three are means over held-out
     users and replicates, with intervals.

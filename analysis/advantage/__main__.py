@@ -1,6 +1,6 @@
 """Every mechanism's accuracy against its advantage: how many more labels somebody guesses right by seeing its release.
 
-The runs are those of `analysis.comparison`, whose rows hold all parameters on which an advantage depends. Run as
+It uses the runs of `analysis.comparison`: their rows hold all parameters on which an advantage depends. Run as
 `python -m analysis.advantage`. An advantage that is on disk is not computed again.
 """
 
@@ -38,7 +38,7 @@ PARAMETERS = (
 )  # fmt: skip
 """The columns on which the advantage of a row depends."""
 SMALL = ("synthetic", "adult")
-"""The data sets of a small study, which has a single ε."""
+"""The data sets of a reduced study, which has a single ε."""
 MARKED = (0.1, 1.0, 4.0)
 """Values of ε; the advantage that each of them allows is marked in the figure."""
 
@@ -46,8 +46,8 @@ Line = dict[Hashable, Any]
 
 
 def main(frame: Frame) -> list[Path]:
-    """Computes the advantage for the runs of the published comparison of mechanisms at equal (ε, δ): an upper bound of
-    how many more labels somebody guesses right by seeing what a mechanism releases. Draws the accuracy against the
+    """Bounds the advantage for each run of the published comparison of mechanisms at equal (ε, δ). The advantage is how
+    many more labels somebody guesses right by seeing what a mechanism releases. Draws the accuracy against the
     advantage, and writes a table with a row for each data set, mechanism and ε. Returns both files.
 
     Args:
@@ -56,7 +56,7 @@ def main(frame: Frame) -> list[Path]:
     tables = {name: _panel(name, frame) for name in (SMALL if frame.small else PANELS)}
     panels = []
     for name, table in tables.items():
-        # advantages in percent; `marks` holds the advantages that pure ε alone allows with this number of classes
+        # in percent; `marks` holds the largest advantages that pure ε allows with this number of classes
         scaled = table.assign(**{ADVANTAGE: 100.0 * table[ADVANTAGE]})
         marks = [(100.0 * local_advantage(1.0, epsilon, classes_of(name)), f"ε = {epsilon:g}") for epsilon in MARKED]
         if lines := curves(scaled, ADVANTAGE, "relative_accuracy", "mechanism"):
@@ -83,9 +83,9 @@ def classes_of(panel: str) -> int:
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of one data set of the published comparison of mechanisms: a row for each mechanism and ε. It has
-    means over replicates and two upper bounds of the advantage, each the largest over the replicates. The advantage is
-    how many more labels, as a share, are guessed right with a release than without.
+    """The points of one data set of the published comparison of mechanisms: a row for each mechanism and ε. A row has
+    means over replicates and two upper bounds of the advantage, for each of them the largest value of all replicates.
+    The advantage is the share of labels guessed right with a release minus the share without.
 
     Args:
         name: of the data set. frame: computes the advantages.
@@ -102,10 +102,10 @@ def _panel(name: str, frame: Frame) -> pd.DataFrame:
 
 def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
     """Two upper bounds of the advantage of one run in the comparison of mechanisms. The advantage is the probability
-    that somebody who sees the release guesses a label right, minus that without the release, if all classes are equally
-    likely before. The second bound holds for every mechanism with the stated (ε, δ) at the learner. The first is the
-    smaller one of the second and of the bound from the mechanism's own output distribution, in the worse of the
-    smallest and the largest cluster.
+    that somebody who sees the release guesses a label right, minus the probability without the release, if all classes
+    are equally likely beforehand. The second bound holds for every mechanism with the stated (ε, δ) at the learner. The
+    first bound is the second one or, if smaller, a bound from the mechanism's own output distribution. This bound is
+    computed in the smallest and in the largest cluster; the larger value counts.
 
     Args:
         task: the run's row as a dict, and the number of classes. The row has the mechanism and its kind, its parameters
@@ -121,8 +121,8 @@ def advantage_of(task: tuple[Line, int]) -> tuple[float, float]:
 
 
 def _advantage(row: Line, classes: int, size: int) -> float:
-    """Upper bound of the advantage (how much likelier a label is guessed right with a release than without) in a
-    cluster of `size` users, from the mechanism's own output distribution.
+    """Upper bound of the advantage in a cluster of `size` users, from the mechanism's own output distribution. The
+    advantage is the probability that a label is guessed right with the release minus that without.
 
     Args:
         row: a run of the comparison as a dict, with its mechanism_kind, the parameters that this kind has (flip_prob,

@@ -29,19 +29,20 @@ Floats = NDArray[np.float64]
 Transform = Callable[[NDArray[np.floating]], NDArray[np.floating]]
 PLR, STACKING, HISTOGRAM = "private logistic regression", "private stacking, 5 parts", "private histogram"
 LONGEST = 1.5 * 2**0.5
-"""The largest norm of a row; longer rows are shortened to it. Before that, rows are centred, scaled to root mean square
-norm 1, and given a constant feature 1."""
+"""The largest norm of a user's row of features; longer rows are shortened to it. Before that, rows are centred, scaled
+to root mean square norm 1, and given a constant feature 1.
+"""
 PENALTY = 1e-3
 """λ of every logistic model."""
 Task = tuple[dict[str, Any], list[float], int, Path | None]
-"""The tree of a scenario (only its users and seed are used), the values of pure ε, the replicate, and the folder of
-data files.
+"""A scenario as a nested mapping (only its users and seed are used), the values of pure ε, the replicate, and the
+folder of data files.
 """
 
 
 def model_rows(task: Task, histogram: bool) -> list[dict[str, float | str]]:
     """The accuracy of models that a curator or organisations train privately, in one replicate: a row for each model
-    and ε. The models are private logistic regression, private stacking of 5 parts of the rows and, if asked for, a
+    and ε. The models are private logistic regression, private stacking with the users in 5 parts and, if asked for, a
     private histogram rule; all have pure ε. Here ε protects labels alone: features count as public, so that they may be
     scaled by their own values.
 
@@ -126,7 +127,7 @@ REDUCED = {
     "digits": ("replicates=2", "clusters.count=4"),
     "synthetic": ("replicates=2", "population.users=2000"),
 }
-"""The panels of a small study, and its changes to their scenarios."""
+"""The panels of a reduced study, and what it changes in their scenarios."""
 MEASURES = ("relative_accuracy", "accuracy", "nonprivate_accuracy")
 
 
@@ -151,8 +152,8 @@ def main(frame: Frame) -> list[Path]:
 
 
 def _panel(name: str, frame: Frame) -> pd.DataFrame:
-    """The points of one data set: those of its sweep and, if there are two classes, of the private models. name: its
-    key.
+    """The points of one data set: those of its sweep and, if there are two classes, those of the privately trained
+    models. name: the data set's key in `PANELS`.
     """
     swept = frame.swept(f"{NAME}/{name}.toml", REDUCED.get(name, ()))
     table = swept.points

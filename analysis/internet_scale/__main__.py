@@ -43,26 +43,26 @@ from p2p_sim.privacy import Floats
 
 NAME, SIZES, REPLICATES = "internet-scale", (1_000, 10_000, 100_000, 1_000_000), 30
 STUDIES = 2000
-"""The number of studies that are drawn from the exact law, to count how often a fit's interval holds the truth."""
+"""The number of studies that are drawn from the exact law, to count how often a fit's interval contains the truth."""
 BIG_HEADER = 4096
 """Bytes of a submission besides its label, if every submission opens a connection of its own; this is an assumption."""
 DECADES = tuple(10**power for power in range(3, 10))
 LEVELS = (0.025, 0.975)
 BEYOND = "10⁸ users run"
 CONSTANT = ("bytes_per_user", "learner_bytes_per_user", "arrived", *(f"p{100 * share:g}_s" for share in SHARES))
-"""Measured figures whose expected value does not depend on the number of users."""
+"""Measured quantities whose expected value does not depend on the number of users."""
 
 
 def main(
     frame: Frame, sizes: Sequence[int] = SIZES, replicates: int = REPLICATES, studies: int = STUDIES
 ) -> list[Path]:
-    """Runs the exchange for several numbers n of users on each simulated network, fits and extrapolates its figures to
-    10⁹ users, and compares them with exact laws; returns the files written.
+    """Runs the exchange for several numbers n of users on each simulated network, extrapolates measured values to 10⁹
+    users by fits, and compares them with exact laws; returns the files written.
 
     Args:
         frame: where the study runs and writes. sizes: values of n, ascending, multiples of 1,000. replicates: how many
-        at each n. studies: how many studies are drawn from the exact law. In each the fit is made again; then it is
-        counted how often its 95% interval contains a last arrival drawn for a larger n.
+        at each n. studies: how many studies are drawn from the exact law. The fit is repeated in each of them, to count
+        how often its 95% interval contains a last arrival drawn for a larger n.
     """
     run((next(iter(NETWORKS)), CLUSTER, 0))  # so that no measured time has the costs of imports and caches
     tasks = [
@@ -78,7 +78,7 @@ def main(
     for network, part in rows.groupby("network", sort=False):
         growth += _network(str(network), part, laws[str(network)], studies)
     if (frame.out / "beyond.csv").is_file():
-        # what was counted among 10⁸ users, and the probability of an earlier last arrival by the exact laws
+        # what was counted among 10⁸ users, and the probability of an earlier last arrival under the exact laws
         counted = pd.read_csv(frame.out / "beyond.csv")
         for network, users, quantity, value in counted.itertuples(index=False, name=None):
             figure = partial(GrowthFigure, "network", network)
@@ -105,8 +105,8 @@ def main(
 
 
 def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iterator[GrowthFigure]:
-    """Yields all figures about one network: measured means, exact values, totals for 10⁹ users, fits to smaller runs
-    with their predictions, and how often the largest runs lie within predicted intervals.
+    """Yields all values for one network: measured means, exact values, totals for 10⁹ users, fits to smaller runs with
+    their predictions, and how often the largest runs lie within predicted intervals.
 
     Args:
         network: "plain" or "retries" (some messages are lost and asked for again). rows: its replicates. laws: the
@@ -133,7 +133,7 @@ def _network(network: str, rows: pd.DataFrame, laws: Laws, studies: int) -> Iter
 
 
 def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFigure]:
-    """Yields means over the replicates of each number n of users, with intervals. Yields also the share of replicates
+    """Yields means over the replicates of each number n of users, with intervals. Also yields the share of replicates
     in which the last submission arrived within the interval that holds 95% of last arrivals according to the exact
     laws.
 
@@ -155,10 +155,10 @@ def _measured(network: str, rows: pd.DataFrame, laws: Laws) -> Iterator[GrowthFi
 
 
 def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
-    """Yields exact figures for n users: bytes sent by a user and received by the learner for each user, the share of
-    submissions that arrive, quantiles and the last of their arrival times, and when the last one leaves the learner's
-    link at three rates. Each figure is the middle of a bracket. For the two last times, low and high are the ends of an
-    interval that holds 95% of replicates.
+    """Yields exact values for n users: bytes sent by a user, and bytes received by the learner for each user; the share
+    of submissions that arrive; quantiles of arrival times, and the last arrival; and when the last submission leaves
+    the learner's link, for three rates of this link. Each value is the middle of a bracket. For the two last times, low
+    and high are the ends of an interval that holds 95% of replicates.
 
     Args:
         network: its name. laws: the exact law of one user (bytes sent, time of arrival), once with times rounded down
@@ -186,8 +186,8 @@ def _exact(network: str, laws: Laws, users: int) -> Iterator[GrowthFigure]:
 
 def _totals(network: str, laws: Laws) -> Iterator[GrowthFigure]:
     """Yields the gigabytes that 10⁹ users together send and that the learner receives, and how many submissions never
-    arrive or arrive later than 99.9% of those that do. Yields also the time in seconds until the learner's link has
-    passed all submissions on, if each carries 4,096 bytes besides its label. The law of one user with times rounded up
+    arrive or arrive later than 99.9% of those that do. Also yields the time in seconds until the learner's link has
+    passed on all submissions, if each carries 4,096 bytes besides its label. The law of one user with times rounded up
     is used.
 
     Args:
@@ -235,8 +235,8 @@ def _fits(
 
 
 def _fit(largest: int) -> str:
-    """The name by which a table calls a prediction that is fitted to the runs with at most `largest` users, such as
-    "fit up to 1,000,000".
+    """The name that the table gives to a prediction by a fit to the runs with at most `largest` users, such as "fit up
+    to 1,000,000".
     """
     return f"fit up to {largest:,}"
 
@@ -244,8 +244,9 @@ def _fit(largest: int) -> str:
 def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
     """The predicted value of a quantity in one further run among `users` users, with its 95% prediction interval.
 
-    Averages and quantiles are taken as constant, with a variance that falls as 1/n. The logarithm of the last arrival
-    is taken as linear in the median of the largest of n normal numbers, as if arrival times were log-normal.
+    Averages and quantiles are assumed to be constant, with a variance proportional to 1/n. The logarithm of the last
+    arrival is assumed to be linear in the median of the largest of n normal numbers, as if arrival times were
+    log-normal.
 
     Args:
         past: a row for each run, with its number of users in the column `users` and a column of the quantity. quantity:
@@ -259,8 +260,8 @@ def _expected(past: pd.DataFrame, quantity: str, users: int) -> Estimate:
 
 
 def _last(n: Floats, values: Floats, users: int) -> Estimate:
-    """The predicted last arrival among `users` users, with its 95% interval, from the last arrivals `values` in runs of
-    n users.
+    """The predicted last arrival among `users` users, with its 95% interval, from the last arrivals `values` in earlier
+    runs. n: the number of users of each run.
     """
     terms = {size: [1.0, normal_score(size)] for size in {*n.tolist(), float(users)}}
     log = predict([terms[size] for size in n.tolist()], np.log(values), terms[float(users)])
@@ -271,9 +272,9 @@ def _last(n: Floats, values: Floats, users: int) -> Estimate:
 
 
 def _costs(rows: pd.DataFrame) -> Iterator[GrowthFigure]:
-    """Yields what the simulation costs on each network, one figure each: the processor's seconds for each number of
-    users, their prediction for more users from a constant time per user, and the memory that the largest run needs if
-    it goes shard by shard (a part of the clusters at a time) or in one piece.
+    """Yields what the simulation costs on each network: the CPU seconds for each number of users, their prediction for
+    more users from a constant time per user, and the memory that the largest run needs if it goes shard by shard (a
+    part of the clusters at a time) or in one piece.
 
     Args:
         rows: one for each run, with the columns network, users and cpu_s.
@@ -316,7 +317,7 @@ def plot_network(table: pd.DataFrame, path: Path, rows: pd.DataFrame) -> None:
     """Draws the last arrival against n for each network, and the bytes sent; bands hold 95% of replicates.
 
     Args:
-        table: all figures of the study. path: the file of the picture. rows: a row for each replicate of the study.
+        table: all values of the study. path: the file of the picture. rows: a row for each replicate of the study.
     """
     network = table[table["part"] == "network"]
     with drawing(path, 12.4, 4.6, panels=3) as (_, axes):

@@ -1,7 +1,8 @@
-"""The event engine among 10⁸ users, to test predictions: `python -m analysis.internet_scale.beyond`, 3 CPU minutes.
+"""The event engine among 10⁸ users, to test predictions.
 
-The run has a hundred times as many users as the largest run to which `analysis.internet_scale` makes fits. It goes
-shard by shard (a part of the clusters at a time) and keeps only counts.
+Run as `python -m analysis.internet_scale.beyond`; it takes 3 CPU minutes. The run has a hundred times as many users as
+the largest run to which `analysis.internet_scale` makes fits. It goes shard by shard (a part of the clusters at a time)
+and keeps only counts.
 """
 
 import time
@@ -20,7 +21,7 @@ NAME, USERS, REPLICATE = "internet-scale", 10**8, 900_000
 PARTS = 25
 """The number of tasks into which the shards are split; the result of each is kept on disk.
 
-`arrivals` frees memory after every 16th shard. As the number of tasks is odd, every task has such shards."""
+`arrivals` frees memory after every 16th shard. Because the number of tasks is odd, every task has such shards."""
 BIN_S, BINS = 1e-3, 100_000
 """Width in seconds of the bins in which arrivals are counted, and their number; the last bin also counts all later
 arrivals."""
@@ -30,7 +31,7 @@ class SomeShards(NamedTuple):
     """The results of some shards.
 
     traffic: counts of messages. last_s: the last arrival, seconds. bins: (BINS,) arrivals in each bin of time. shards:
-    their number. cpu_s: processor's time, seconds. peak_mib: the most memory that the process has held, MiB.
+    their number. cpu_s: CPU time, seconds. peak_mib: the most memory that the process has held, MiB.
     """
 
     traffic: Traffic
@@ -43,8 +44,8 @@ class SomeShards(NamedTuple):
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
     """Runs the exchange, message by message, on both simulated networks (without losses, and with losses and repeated
-    requests). Writes beyond.csv with bytes, arrivals and quantiles of arrival times, and beyond-timings.csv with
-    processor's time and memory; returns both files.
+    requests). Writes beyond.csv with bytes, arrivals and quantiles of arrival times, and beyond-timings.csv with CPU
+    time and memory; returns both files.
 
     Args:
         frame: where the study runs and writes. users: their number, a multiple of 1,000.
@@ -54,7 +55,7 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
         parts = frame.each(_share, product([network], [users], range(PARTS)))
         total = sum((part.traffic for part in parts), Traffic())
         arrived = np.cumsum(np.sum([part.bins for part in parts], axis=0))
-        quantiles = np.searchsorted(arrived, np.array(SHARES) * arrived[-1])  # the middle of a bin stands for it
+        quantiles = np.searchsorted(arrived, np.array(SHARES) * arrived[-1])  # indices of bins
         figures = {
             "bytes_per_user": total.bytes_sent / users,
             "learner_bytes_per_user": total.learner_bytes / users,
@@ -80,7 +81,7 @@ def main(frame: Frame, users: int = USERS) -> list[Path]:
 
 def _share(task: tuple[str, int, int]) -> SomeShards:
     """Runs every 25th shard (a part of the clusters) on a network. Returns the counts of its messages, the last
-    arrival, the number of arrivals in each millisecond, the number of shards, and the processor's time and memory they
+    arrival, the number of arrivals in each millisecond, the number of shards, and the CPU time and memory that they
     took.
 
     Args:

@@ -36,7 +36,7 @@ NETWORKS = {
     ),
 }  # fmt: skip
 """Networks by name. "plain": all users begin at once, and no message is lost. "retries": users begin within a second,
-1% of messages are lost, and a user makes up to three requests. They expire after 1, 2 and 4 seconds."""
+1% of messages are lost, and a user makes up to three requests, which expire after 1, 2 and 4 seconds."""
 LINK_BPS = (1.0, 10.0, 100.0)
 """Rates of the learner's link, in bits a second for each user: 1, 10 and 100 Gbit/s for 10⁹ users."""
 SHARES = (0.5, 0.99, 0.999)
@@ -76,7 +76,7 @@ def arrivals(
 
 
 def run(task: tuple[str, int, int]) -> dict[str, float | str]:
-    """Runs one replicate and returns its row; `cpu_s` is the processor's time in seconds.
+    """Runs one replicate and returns its row; `cpu_s` is the CPU time in seconds.
 
     Args:
         task: the network, the number of users, and the replicate's number.
@@ -174,7 +174,7 @@ class GrowthFigure:
     """A number of the study, with its 95% interval where it has one.
 
     part, setting, quantity: what the number is. at: the number of users, the cluster size or the ε for which it was
-    computed. basis: how it was found. replicates: from how many it comes; 0 if it was computed.
+    computed. basis: how it was found. replicates: how many it was measured in; 0 if it was computed.
     """
 
     part: str
@@ -189,10 +189,10 @@ class GrowthFigure:
 
 
 def figures(delta: float) -> list[GrowthFigure]:
-    """All figures about privacy among 10⁹ users of the label exchange at a δ: the learner's ε in clusters of several
+    """All values about the privacy of the label exchange among 10⁹ users at a δ: the learner's ε in clusters of several
     sizes, the ε of coalitions of users with the learner, and how large clusters must be for ε = 1, 0.5 and 0.1. The
-    flip probability α is 0.1 (also 0.25 for the cluster sizes), the sampling rate θ 1 or 0.1. Each figure has its
-    value, bounds where known, and how it was found.
+    flip probability α is 0.1 (also 0.25 for the cluster sizes), the sampling rate θ is 1 or 0.1. Each value comes with
+    bounds where they are known, and with how it was found.
     """
     sizes = []
     for (alpha, rate), target in product(NOISES, TARGETS):
@@ -229,8 +229,8 @@ def _learner(delta: float) -> Iterator[GrowthFigure]:
 def _coalitions(delta: float) -> Iterator[GrowthFigure]:
     """Yields what the learner and users who collude with it learn of a user, at a δ.
 
-    There are figures for a user whom no member of the coalition asked, for each share of colluding users and each
-    cluster size; and the ε of a user whom a member asked.
+    For each share of colluding users and each cluster size there are values for a user whom no member of the coalition
+    asked. There is also the ε of a user whom a member asked.
     """
     single = Peer(1000, FLIP_PROB).delta(2.0)  # a coalition of one learns no less
     yield GrowthFigure(

@@ -26,9 +26,9 @@ COLUMNS = (
 
 
 def main(frame: Frame, users: int = USERS) -> list[Path]:
-    """Runs the label exchange once with each of three engines and networks: all labels drawn at once, and message by
-    message without and with losses. Writes whole.csv with ε, cluster sizes, errors, and bytes and arrival times where
-    there are messages, and whole-timings.csv with processor's time and memory; returns both files.
+    """Runs the label exchange once in each of three settings: all labels drawn at once, message by message without
+    losses, and message by message with losses. Writes whole.csv with ε, cluster sizes and errors, and with bytes and
+    arrival times where there are messages. Writes whole-timings.csv with CPU time and memory. Returns both files.
 
     Args:
         frame: where the study runs and writes. users: their number, a multiple of 50,000.
@@ -73,8 +73,7 @@ def scenario(setting: str, users: int) -> Scenario:
 
 
 def _part(task: tuple[str, int, int]) -> tuple[Outcome | None, float, float]:
-    """Runs one part of the shards; returns its sums (None if it has no shards), the processor's time (s) and memory
-    (MiB).
+    """Runs one part of the shards; returns its sums (None if it has no shards), the CPU time (s) and memory (MiB).
 
     task: the setting, the number of users, and the index of the part.
     """

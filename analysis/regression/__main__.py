@@ -1,6 +1,6 @@
 """The study of docs/regression-labels.md: regression labels released by randomizers alone and through the exchange.
 
-Run as `python -m analysis.regression`; about ten CPU minutes. It needs no data files.
+Run as `python -m analysis.regression`; it takes about ten CPU minutes. It needs no data files.
 """
 
 import itertools
@@ -136,7 +136,7 @@ def point_rows(task: RegressionTask) -> list[dict[str, object]]:
 def floor_of(law: LabelLaw) -> float:
     """Excess risk that remains without noise and with many users in each cluster, if a learner takes the label of a
     random user of a user's cluster for the user's own. Such labels have the cluster's mean. So a linear regression on
-    them learns the means of clusters instead of the means of points; returned is the mean squared distance of that
+    them learns the means of clusters instead of the means of points. The result is the mean squared distance of that
     regression from the true mean labels.
 
     Args:

@@ -65,11 +65,12 @@ class RegressionUsers:
 
 @dataclass(frozen=True)
 class LabelLaw:
-    """A law of labels on a grid of [0, 1] with mean f(t, v) = 1/2 + a t + γ v; only t differs between clusters.
+    """A law of labels on a grid of k values in [0, 1] with mean f(t, v) = 1/2 + a t + γ v.
 
-    A point has features (t, v), t = u + τ r. Here u in [-1, 1] is the centre of the cluster, and r and v are ±1, with
-    all four pairs equally likely. The label is binomial: k-1 trials with probability f, divided by k-1. Since a τ = γ =
-    h/√2, the variance of f within a cluster is h² exactly; one half comes from t, the other from v. a is `SLOPE`.
+    A point has features (t, v), t = u + τ r. Only u differs between clusters: u in [-1, 1] is the centre of the
+    cluster, and r and v are ±1, with all four pairs equally likely. The label is binomial: k-1 trials with probability
+    f, divided by k-1. Since a τ = γ = h/√2, the variance of f within a cluster is h² exactly; one half comes from t,
+    the other from v. a is `SLOPE`.
 
     Args:
         heterogeneity: h in [0, 0.2]. clusters, size: number of clusters, and number of users in each.
@@ -158,15 +159,16 @@ LOCAL = (BINS, DEBIASED, UNBIASED, BINS + PAID, UNBIASED + PAID)
 EXCHANGES = tuple(EXCHANGED + name + end for name in (DEBIASED, UNBIASED) for end in ("", KNOWING))
 METHODS = (*LOCAL, EXCHANGED + BINS, *EXCHANGES)
 PAYING = 10
-"""Where the prior is paid for, one user in this number gives her label for the prior alone."""
+"""If a method pays for the prior, on average one of this many users gives her label only for the prior."""
 
 
 @dataclass(frozen=True)
 class Released:
     """The values that a learner gets.
 
-    user, value: (m,) for each value that came, the user to whom it counts, and the value. noise: mean variance of a
-    value given its label. epsilon, epsilon_local: ε of the learner, and ε₀ of a single message.
+    user, value: (m,) for each of the m values that arrived, the user for whose label the learner takes it, and the
+    value. noise: mean variance of a value given its label. epsilon, epsilon_local: ε of the learner, and ε₀ of a single
+    message.
     """
 
     user: NDArray[np.integer]
@@ -177,7 +179,7 @@ class Released:
 
 
 def release(method: str, people: RegressionUsers, epsilon: float, delta: float, streams: Streams) -> Released:
-    """The labels of one replicate, released so that the learner's ε at δ is at most `epsilon`. Returned are the users
+    """The labels of one replicate, released so that the learner's ε at δ is at most `epsilon`. The result has the users
     with the numbers that the learner takes for their labels, the mean noise variance of these numbers, the ε of the
     learner, and the ε₀ (ε of a single message).
 

@@ -57,9 +57,9 @@ Line = dict[str, object]
 
 
 def main(frame: Frame, replicates: int = 30) -> list[Path]:
-    """Runs the stacking paper's methods, which combine private logistic regressions of groups of features (PST-F), of
-    parts of the rows (PST-S) or of other organisations (PST-H), and single private logistic regressions (PLR), on its
-    data. Writes rows, manifest, tables and figures; returns the figures' files.
+    """Runs the stacking paper's methods on its data. They combine private logistic regressions of groups of features
+    (PST-F), of parts of the rows (PST-S) or of other organisations (PST-H); single private logistic regressions (PLR)
+    are run too. Writes rows, manifest, tables and figures; returns the figures' files.
 
     Args:
         frame: where the study runs and writes. A reduced study (`frame.small`) takes simulated data and needs no data
@@ -109,7 +109,7 @@ def main(frame: Frame, replicates: int = 30) -> list[Path]:
 
 def _tune(frame: Frame, data: Benchmark) -> dict[str, dict[str, float]]:
     """The penalty λ (of the squared weights in logistic regression) that reaches the largest mean AUC on public rows.
-    Returned is a dict from ε as a text, such as "0.5", to a dict from the method's name to λ.
+    The result is a dict from ε as a text, such as "0.5", to a dict from the method's name to λ.
 
     If fewer public rows than the usual 3,000 can be learned from, ε is enlarged so that the product of rows and ε is
     the same as usual.
@@ -145,9 +145,9 @@ def _tuning_auc(data: Benchmark, enlarged: float, point: tuple[str, float, float
 
 def _benchmark_replicate(data: Benchmark, chosen: dict[str, dict[str, float]], replicate: int) -> list[Line]:
     """All results on one benchmark for one split of its rows into training and test rows (Figures 1 to 4 of the
-    stacking paper). There is a row for each method against ε and without privacy, and at ε = 1 against the number of
-    groups, how unequal the groups' importance is, and the combiner of models. A row has the study's name, the setting,
-    the replicate, the test AUC and the true ε.
+    stacking paper). There are rows for all methods at several ε and without privacy. At ε = 1 there are rows for
+    several numbers of groups, for groups of more and less unequal importance, and for several combiners of models. A
+    row has the study's name, the setting, the replicate, the test AUC and the true ε.
 
     Args:
         data: the benchmark. chosen: from ε as a text, such as "0.5", to a dict from the method's name to the penalty λ.

@@ -137,9 +137,9 @@ def importance(data: Benchmark, point: BenchmarkPoint) -> list[float]:
 
 def weighted_scale(data: Benchmark, point: BenchmarkPoint) -> Floats:
     """Factors (d,) by which the d features are multiplied before PLR(W), a single private logistic regression on all
-    features. So it uses the importance that other methods give to groups of features. In group k the factor is q_k/B_k,
-    divided by the largest such ratio. Here q_k is the group's importance, and B_k the median norm of the public rows
-    within the group.
+    features. In this way PLR(W) uses the importance that other methods give to groups of features. In group k the
+    factor is q_k/B_k, divided by the largest such ratio. Here q_k is the group's importance, and B_k the median norm of
+    the public rows within the group.
 
     Args:
         data: has the public rows. point: number of groups and how importance is set.
@@ -163,12 +163,12 @@ def _overspent(
     data: Benchmark, split: Split, point: BenchmarkPoint, streams: Streams, noise: np.random.Generator
 ) -> dict[str, float]:
     """Test AUC and true ε of PST-F(U), private stacking of models of equally important feature groups, run as the paper
-    prints it: every one of K groups gets all of ε. As all groups learn from the same rows, the true ε is K times as
-    large.
+    prints it: every one of K groups gets all of ε. Because all groups learn from the same rows, the true ε is K times
+    as large.
 
     Args:
-        data: has the public rows, by which norms are bounded. split: rows to learn from, one half for each level, and
-        rows to test on. point: ε, the penalty and K. streams: draws the groups. noise: draws the noise.
+        data: has the public rows, which decide on bounds of norms. split: rows to learn from, one half for each level,
+        and rows to test on. point: ε, the penalty and K. streams: draws the groups. noise: draws the noise.
     """
     (rows, labels), (test, truth) = split
     half = len(rows) // 2
@@ -184,10 +184,10 @@ def transfer_rows(
     organisations: OrganisationsData, epsilon: float, *, l2: dict[str, float], streams: Streams,
     methods: Sequence[str] = TRANSFER, only: int | None = None,
 ) -> list[dict[str, object]]:  # fmt: skip
-    """AUC of each method of transfer at each target: one organisation, the source, privately releases models of its
-    rows, and the others, the targets, train private models of their rows with them. The source makes one release for
-    each method, used by all its targets. There is a row for each method and target, with the keys organisation (the
-    target), method, rows (training rows), auc and epsilon_upper (of the target's rows).
+    """AUC of each method of transfer at each target. One organisation, the source, privately releases models of its
+    rows. The others, the targets, use these models to train private models of their own rows. For each method the
+    source makes one release, which all targets use. There is a row for each method and target, with the keys
+    organisation (the target), method, rows (training rows), auc and epsilon_upper (of the target's rows).
 
     Args:
         organisations: draws the rows; has groups of features with their importance. epsilon: ε of the source's release

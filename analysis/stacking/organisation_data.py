@@ -48,9 +48,9 @@ class Benchmark:
     test: Rows | None
 
     def draw(self, streams: Streams, public: bool = False) -> Split:
-        """Training and test rows of one replicate, split at random. They are private rows; the fixed test rows, if
-        there are any, replace those for testing. With `public` both are public rows instead, on which the penalty λ of
-        each method is chosen without looking at private rows.
+        """Training and test rows of one replicate, split at random. Both are private rows, except that fixed test rows
+        are used for testing if there are any. With `public` both are public rows instead, so that the penalty λ of each
+        method is chosen without looking at private rows.
 
         Args:
             streams: random numbers of the replicate. public: whether public rows are taken.
@@ -126,9 +126,9 @@ class OrganisationsData:
         return sum(map(len, self.groups))
 
     def draw(self, streams: Streams) -> OrganisationRows:
-        """The rows of one replicate: features and labels of the source, the organisation whose models are released, and
-        for each target, an organisation that learns from them, its rows to learn from and its rows to test on, with its
-        name.
+        """The rows (features and labels) of one replicate. The source is the organisation whose models are released;
+        the targets are organisations that learn from these models. Each target, by its name, has rows to learn from and
+        rows to test on.
 
         streams: random numbers of the replicate.
         """

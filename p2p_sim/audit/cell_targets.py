@@ -3,14 +3,17 @@
 The attacker invents all rows, and the scenario's own mechanism releases its result. She scores each target by the
 logarithm of the likelihood ratio of this release, with the noise of the claimed ε.
 
-*Votes.* A target alone in a cell has the row (x, 0) or (x, 1), which moves the cell's vote by 1. A target of a pair of
-empty cells has the row (x, 0) or (x', 1), which moves both votes by 1/2. A vote of exactly 0 shows an empty cell.
+*Votes.* A cell's vote is its number of rows with label 1 minus that with label 0, halved. A target alone in a cell has
+the row (x, 0) or (x, 1), which moves the cell's vote by 1. A target of a pair of empty cells has the row (x, 0) or
+(x', 1), which moves both votes by 1/2. A vote of exactly 0 shows an empty cell.
 
 *Counts.* A target's row lies in one of two cells. If both are full, their noisy counts are compared. If both are empty
 except for her row, any released count reveals her; this has probability δ. A density is scaled by the density of a cell
-whose rows are all known. All labels are 1, so that both histograms of PCL2b count the target.
+whose rows are all known. All labels are 1, so that both histograms of the rule PCL2b (one of all rows, one of rows with
+label 1) count the target.
 
-*A choice.* One labelled user has the label 0 or 1, which moves the errors of all classifiers by one, up or down.
+*A choice.* One labelled user has the label 0 or 1, which moves the number of errors of each classifier in the
+mechanism's list by one, up or down.
 """
 
 import math
@@ -110,7 +113,7 @@ def moved_cells(epsilon: float, cells: int) -> Curve:
         moved = rise * epsilon
         if cells <= 2:
             return laplace_delta(moved, at, cells)
-        # Of more cells there is no formula: what ε alone allows, (e^moved - e^at)/(1 + e^moved).
+        # For more cells there is no formula; this is what ε alone allows: (e^moved - e^at)/(1 + e^moved).
         return -math.expm1(min(0.0, at - moved)) / (1.0 + math.exp(-moved))
 
     return delta
@@ -188,9 +191,10 @@ class CellVoteTargets(CellTargets):
         """The cells of the t targets, (2, t), as indices into `_points`: in the first line if a target's coin is 0, in
         the second if it is 1.
 
-        Cells are taken in threes, and each three have two targets. One target is always in the first cell, and her coin
-        is her label. The other is in the second cell with label 0 if her coin is 0, and in the third cell with label 1
-        if her coin is 1. If there are fewer than three cells, each has one target whose label is her coin.
+        Cells are grouped by threes, and each group has two targets. One target is always in the first cell of the
+        group, and her coin is her label. The other is in the second cell with label 0 if her coin is 0, and in the
+        third cell with label 1 if her coin is 1. If there are fewer than three cells, each has one target whose label
+        is her coin.
         """
         cells = len(self._points)
         if cells < 3:
@@ -234,7 +238,7 @@ class CountTargets(CellTargets):
         release = release_rows(self.mechanism, self._points(cell), labels, streams)
         scores = np.zeros(of_counts)
         for counts in self._counts(release, self._points(np.arange(2 * of_counts + 1))):
-            # ln Pr[counts | second] - ln Pr[counts | first]: of full cells, by their Laplace noise.
+            # ln Pr[counts | second] - ln Pr[counts | first], for full cells from their Laplace noise.
             first, second = counts[1::2], counts[2::2]
             near = [np.where(c > 0.0, np.abs(c - self._crowd) - np.abs(c - self._crowd - 1.0), 0.0)
                     for c in (first, second)]  # fmt: skip
@@ -316,8 +320,7 @@ class CountTargets(CellTargets):
     @property
     def _alone(self) -> int:
         """How many targets of one release are alone in a cell: half as many as targets in full cells, and at least 1.
-        They are the minority because the audit tests the mean δ of all targets, and the targets in full cells are to
-        determine it.
+        Most targets are in full cells, so that these determine the mean δ of all targets, which the audit tests.
         """
         return max(1, self._pairs // 2)
 

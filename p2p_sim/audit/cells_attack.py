@@ -55,8 +55,8 @@ class CellLaw(Account):
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ at each of J values of ε, (J,), as a mean over the targets, if the noise is divided by `rise`. `rise` = 1
-        gives the certified δ. A larger one describes a leak by too little noise; with it the audit computes how likely
-        it would detect this leak. Targets who are alone in a cell keep the same δ, that of the threshold.
+        gives the certified δ. A larger `rise` describes a leak by too little noise; from its δ the audit computes how
+        likely it would detect this leak. Targets who are alone in a cell keep the same δ, that of the threshold.
         """
         number = sum(count for count, _ in self.laws)
         return np.array([min(1.0, sum(n * curve(at, rise) for n, curve in self.laws) / number) for at in epsilons])

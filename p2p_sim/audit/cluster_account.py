@@ -1,4 +1,4 @@
-"""What the accountant of a cluster certifies of clusters with one target in each."""
+"""What is certified, by the accountant of a cluster, of clusters with one target in each."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ HALVINGS = 14
 
 @dataclass(frozen=True)
 class ClusterAccount(Account):
-    """What the accountant of a cluster certifies of clusters of the sizes (C,), with one target in each.
+    """What is certified of C clusters with one target in each, by the accountant of a cluster.
 
     delta: δ of the scenario.
     """
@@ -67,7 +67,7 @@ class ClusterAccount(Account):
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ at each of J values of ε, (J,), in a cluster of median size with so little noise that ε at the scenario's δ
-        is about `rise` times the certified ε. With it the audit computes how likely it would detect such a leak.
+        is about `rise` times the certified ε. From this δ the audit computes how likely it would detect such a leak.
 
         The noise is found by bisection. The claimed noise is kept if `rise` is at most 1, or the raised ε is 0 or above
         100.

@@ -1,12 +1,14 @@
 """An attack on a curator who resamples labels within clusters and releases the noisy cluster distributions.
 
-Many copies of one small cluster are as many independent trials, in two worlds: the target, the first user of each
-cluster, holds label a = 0 in one world and b = 1 in the other. The attack counts how often her noisy label is a while
-the cluster's noisy distribution q̃ lies in an event that is e^(2/σ) times as likely in the first world
-(`p2p_sim/privacy/rivals`): q̃ equals the threshold τ everywhere except at a; or, for K >= 3 classes, q̃(b) = τ and
-q̃(a) is little above τ. Which event it is, and how little, is fixed before any trial, by draws of q̃ from its law. So
-the event's frequencies in both worlds have Clopper-Pearson bounds. The logarithm of their ratio is a lower bound of ε
-at the stated error, whatever the mechanism really does.
+The curator adds Laplace noise of scale σ/n to the shares of K classes in a cluster of n users, and lifts every share to
+at least the threshold τ; the result is q̃. Many copies of one small cluster are as many independent trials, in two
+worlds: the target, the first user of each cluster, holds label a = 0 in the first world and b = 1 in the second.
+
+The attack counts how often her noisy label equals a and q̃ lies in an event that is e^(2/σ) times as likely in the
+first world (`p2p_sim/privacy/rivals`). There are two kinds of event: q̃ equals τ everywhere except at a; or, for
+K >= 3, q̃(b) = τ and q̃(a) is little above τ. The kind of event, and how much above, is fixed before any trial, on
+draws of q̃ from its law. So the event's frequencies in both worlds have Clopper-Pearson bounds. The logarithm of their
+ratio is a lower bound of ε at the stated error, whatever the mechanism really does.
 """
 
 import math
@@ -35,7 +37,7 @@ offsets (C + 1,). Its last two arguments are a generator for the noise of q̃ an
 LARGEST_CLUSTER = 200
 """Largest number of users in the attacked cluster."""
 REHEARSALS = 100_000
-"""Number of draws of q̃ by which an event is chosen."""
+"""Number of draws of q̃ on which an event is chosen."""
 WIDTHS = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
 """The largest distances by which q̃(a) may exceed τ in an event, in units of the noise's scale."""
 _TIE = 1e-9
@@ -76,8 +78,8 @@ class CuratorAudit:
     scenario: its name. cluster_size, num_classes, resampling_prob, noise_scale, threshold: n, K, λ, σ, τ of the
     attacked mechanism. epsilon_attained, epsilon_true: lower and upper bound of the pure ε; the lower one is ε at
     δ = 1e-12. epsilon_paper: ε as the paper's Theorem 1 states it. epsilon_lower_confidence: the lower bound that the
-    attack proves. expected: about the bound to expect of an exactly right mechanism. hits, misses: how often the event
-    occurred in the first and in the second world, of `trials` clusters each. error: the probability that a sound
+    attack proves. expected: about the bound to expect if the mechanism is exactly right. hits, misses: how often the
+    event occurred in the first and in the second world, of `trials` clusters each. error: the probability that a sound
     mechanism fails.
     """
 
@@ -195,8 +197,8 @@ def audit_curator(
 
 
 class PlannedEvent(NamedTuple):
-    """An event, and the lower bound of ε that the attack is expected to prove by this event of an exactly right
-    mechanism.
+    """An event, and the lower bound of ε that the attack is expected to prove with it if the mechanism is exactly
+    right.
     """
 
     event: CuratorEvent
@@ -208,10 +210,10 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
     clusters of each world, and this bound.
 
     The events are about a cluster's released distribution q̃ of K labels. They are e^(2/σ) times as likely in the world
-    in which the target holds class 0 as in the world in which she holds class 1; σ/n is the scale of the noise. In one
-    kind of event all classes except 0 have the least share τ. In the other, for K of 3 or more, class 1 has it and
-    class 0 has little more. The choice is made by simulated draws of q̃ from the claimed law, before any trial.
-    privacy: the claimed law, with n, K, σ, τ and the resampling probability λ.
+    in which the target holds class 0 as in the world in which she holds class 1; σ/n is the scale of the noise in a
+    cluster of n users. In one kind of event all classes except 0 have the least share τ. In the other, for K of 3 or
+    more, class 1 has it and class 0 has little more. The choice is made by simulated draws of q̃ from the claimed law,
+    before any trial. privacy: the claimed law, with n, K, σ, τ and the resampling probability λ.
 
     Raises:
         InputError: the cluster is too small for any of these events.
@@ -223,7 +225,8 @@ def plan_event(privacy: ClusterResampling, trials: int) -> PlannedEvent:
     for events in _candidates(privacy):
         released = released_distribution(np.array(events[0].counts) / privacy.cluster_size, noise, privacy.threshold)
         for event in events:
-            # The target's noisy label is a with probability 1 - λ + λ q̃(a), or λ q̃(a), where q̃ is rarer by `ratio`.
+            # The target's noisy label equals a with probability 1 - λ + λ q̃(a) in the first world and λ q̃(a) in the
+            # second, where such q̃ are rarer by `ratio`.
             own = released[event.holds(released, privacy.threshold), 0]
             hits = float((1.0 - lam + lam * own).sum()) / REHEARSALS
             misses = ratio * lam * float(own.sum()) / REHEARSALS

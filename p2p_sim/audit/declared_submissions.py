@@ -53,8 +53,8 @@ class LawCheck:
     @staticmethod
     def of(name: str, total: float, variance: float, tests: int = 1) -> "LawCheck":
         """The check of one sum of observations. If what the protocol declares is true, the terms have mean 0 and
-        absolute value at most 1. Returned are how far the sum is from 0, and by Bernstein's inequality an upper bound
-        of the probability that it is so far or farther.
+        absolute value at most 1. The result has the distance of the sum from 0 and, by Bernstein's inequality, an upper
+        bound of the probability that a sum is at least as far from 0.
 
         Args:
             name: what the sum looks at. total: the sum. variance: the sum of the terms' variances. tests: 1; if this
@@ -82,9 +82,9 @@ def failure(checks: Sequence[LawCheck], error: float) -> LawCheck | None:
 
 def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
     """Yields the checks whether all users submit alike: given the submissions, it must be a matter of chance which user
-    of a cluster had which noisy label. Two sums over all clusters and runs compare users' noisy labels with how many
-    ones they submitted, and with how many labels; they are near 0 if it is. In small clusters every user's submissions
-    are also compared with every user's noisy label, and the most unlikely of these sums is checked.
+    of a cluster had which noisy label. Then two sums over all clusters and runs are near 0: one compares users' noisy
+    labels with how many ones they submitted, the other with how many labels they submitted. In small clusters every
+    user's submissions are also compared with every user's noisy label, and the most unlikely of these sums is checked.
 
     clusters: what the users of each cluster held and submitted in each run.
     """
@@ -115,10 +115,10 @@ def _symmetry(clusters: Sequence[HeldAndSubmitted]) -> Iterator[LawCheck]:
 
 
 def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterator[LawCheck]:
-    """Yields the checks of a declared law, by which, given the noisy labels, submissions are independent, with known
-    probabilities that a user submits and that she submits a one. Sums over all users and runs are checked for seven
-    statistics: the share of ones, its relation to users' own labels, the number of submissions, its relation to own
-    labels, users who submit more than once, and, for pairs of users, their labels and whether they submit.
+    """Yields the checks of a declared law. According to it, submissions are independent given the noisy labels, with
+    known probabilities that a user submits and that she submits a one. Sums over all users and runs are checked for
+    seven statistics: the share of ones, its relation to users' own labels, the number of submissions, its relation to
+    own labels, users who submit more than once, and, for pairs of users, their labels and whether they submit.
 
     clusters: what the users of each cluster held and submitted in each run. law: the declared probabilities.
     """
@@ -147,7 +147,7 @@ def _by_law(clusters: Sequence[HeldAndSubmitted], law: SubmissionLaw) -> Iterato
 
 
 def _centred(values: NDArray[np.generic]) -> Floats:
-    """Numbers (R, n) of n users of a cluster in R runs, less the mean of each run over the users, so that in each run
+    """Numbers (R, n) of n users of a cluster in R runs, minus the mean of each run over the users, so that in each run
     they sum to 0.
 
     values: (R, n), such as 1 where a user's noisy label is a one.
@@ -157,10 +157,10 @@ def _centred(values: NDArray[np.generic]) -> Floats:
 
 
 def _within(counts: NDArray[np.int64]) -> Floats:
-    """A score for each of n users in each of R runs, (R, n), from how many labels she submitted. It is this count (2
-    where it is larger) less the mean of her run. If the largest absolute value of all scores is above 1, all are
-    divided by it, since Bernstein's inequality is applied to terms of at most 1. counts: (R, n) numbers of submitted
-    labels, or of ones among them.
+    """A score for each of n users in each of R runs, (R, n), from how many labels she submitted. The score is this
+    count (at most 2) minus the mean of such counts in her run. If the largest absolute value of all scores is above 1,
+    all are divided by it, since Bernstein's inequality is applied to terms of at most 1. counts: (R, n) numbers of
+    submitted labels, or of ones among them.
     """
     scores = _centred(np.minimum(counts, 2))
     return np.asarray(scores / max(1.0, float(np.abs(scores).max(initial=0.0))))

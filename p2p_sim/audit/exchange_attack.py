@@ -123,7 +123,7 @@ def worst_labels(mechanism: LabelExchangeMechanism, size: int) -> NDArray[np.uin
     if mechanism.asking.several:
         exchange = MajorityExchange(size, alpha, mechanism.sampling_rate, mechanism.asking.shares)
         setting = cast(MajorityCluster, exchange.setting)
-        # about the most is revealed by the number of ones for which these variances are least
+        # the number of ones with the smallest variances reveals about the most
         tried: list[int] = np.unique(np.linspace(0, (size - 1) // 2, _LOOKS).astype(int)).tolist()
         labels[1 : 1 + min(tried, key=lambda ones: sum(setting.variances(ones)))] = 1
     elif size <= LARGEST_VIEW:
@@ -138,8 +138,8 @@ def exchange_attack(targets: ClusterTargets, tabulated: bool, trials: int, seed:
 
     Args:
         targets: the source of targets, one in each cluster. tabulated: whether the ratio is taken from tables of the
-        exact law, as clusters are few and small, rather than from normal approximations. trials: how many targets will
-        count; it fixes the number of held-out targets. seed: root seed.
+        exact law, which needs few and small clusters, rather than from normal approximations. trials: how many targets
+        will count; it fixes the number of held-out targets. seed: root seed.
     """
     mechanism = exchange_of(targets.mechanism, "an audit", True)
     asking, alpha = mechanism.asking, flipped_labels(mechanism.randomizer, "an audit").flip_prob
@@ -177,10 +177,10 @@ class ClusterCurves(ClusterAccount):
 
     def bound(self, delta: float) -> PrivacyBound:
         """The learner's ε at δ in the smallest cluster, which holds for all clusters. The reason: if the learner is
-        also told the noisy labels of some users of a larger cluster, an exchange in a smaller one is left.
+        also told the noisy labels of some users of a larger cluster, what remains is an exchange in a smaller cluster.
 
-        This argument fails if users ask several peers and submit the majority, since told labels would change the
-        majority. The statement is then about the cluster size with the largest ε.
+        This argument fails if users ask several peers and submit the majority, since the labels told would change the
+        majority. The bound is then that of the cluster size with the largest ε.
         """
         sizes = np.unique(self.sizes) if self.mechanism.asking.several else self.sizes.min(keepdims=True)
         return max((self.accountant(int(n)).epsilon(delta) for n in sizes), key=lambda bound: bound.epsilon_upper)

@@ -179,8 +179,8 @@ class ClusterTargets:
 
 def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
     """A function that yields runs of an audit in copies of one cluster. Its argument is how many targets are still
-    wanted. It yields one run, with at most as many copies, and fewer if they would take too much memory; the first user
-    of each copy is the target.
+    wanted. It yields one run with that many copies, or with fewer if they would take too much memory; the first user of
+    each copy is the target.
 
     labels: (n,) the labels of the cluster's users.
     """
@@ -200,8 +200,8 @@ def copies(labels: NDArray[np.uint8]) -> Callable[[int], Iterator[Round]]:
 def own_users(people: People, pair: ClassPair = BINARY) -> Callable[[int], Iterator[Round]]:
     """A function that yields an audit's rounds: the users of a scenario's first replicate, one shard after another.
 
-    The function's argument is how many clusters are still wanted; it ends when it has yielded as many. In every cluster
-    the first user is the target. All shards of a `Population` are a single round.
+    The function's argument is how many clusters are still wanted; it ends when it has yielded that many. In every
+    cluster the first user is the target. All shards of a `Population` are a single round.
 
     Args:
         people: the users. pair: the two classes; the target holds one or the other.
@@ -253,7 +253,7 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
 
     A submission's rank is its position in the order of its cluster's submissions, as a share of their number. The
     features are: the rank of the target's submission; whether the first submission is a one; whether the last one is;
-    the mean rank of ones less the mean rank of zeros.
+    the mean rank of ones minus the mean rank of zeros.
 
     Args:
         cluster, member, high, arrival: (m,) for each submission the cluster, the number of the user in it (0 is the
@@ -270,7 +270,7 @@ def _order(cluster: Ints, member: Ints, high: NDArray[np.bool_], arrival: Floats
     features[cluster[target], 0] = rank[target]
     some = counts > 0
     features[some, 1], features[some, 2] = ones[(ends - counts)[some]], ones[ends[some] - 1]
-    # The mean rank of ones less that of zeros, where a cluster has ones and zeros.
+    # The mean rank of ones minus that of zeros, where a cluster has ones and zeros.
     many = np.bincount(cluster, weights=ones, minlength=clusters)
     late = np.bincount(cluster, weights=rank * ones, minlength=clusters) / np.maximum(many, 1.0)
     early = np.bincount(cluster, weights=rank * ~ones, minlength=clusters) / np.maximum(counts - many, 1.0)

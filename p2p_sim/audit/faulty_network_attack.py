@@ -176,9 +176,10 @@ def run_world(
     places: tuple[Path, ...] = (),
     noise: RandomizedResponse | None = None,
 ) -> World:
-    """How often each of J possible views of the observer occurs in an attack's trials, copies of one cluster, if every
-    target holds `label`: an array `views` (J,). The array `deltas` (trials,) has for each trial δ at the attack's ε
-    that is certified for its network as it turned out: who was online and what was lost. Without `noise` it is empty.
+    """How often each of J possible views of the observer occurs in an attack's trials (copies of one cluster) if every
+    target holds `label`: an array `views` (J,). For each trial the array `deltas` (trials,) has the δ at the attack's ε
+    that is certified for the trial's network as it turned out: who was online and what was lost. Without `noise` this
+    array is empty.
 
     Args:
         attack: has the observer's views, how many other users hold label 1, ε, and the number of trials. mechanism:
@@ -218,8 +219,8 @@ def run_worlds(
 ) -> WorldCounts:
     """How often each of J possible views occurs with the targets' label 0 and with 1, (2, J), in two runs. The first is
     a pilot, half as long and with a seed of its own, from which an attack learns which views are evidence. The second
-    has the trials that count. Also δ at the attack's ε that is certified for the network of each counted trial, those
-    with label 0 first; empty if `noise` is None.
+    has the trials that count. For each of these trials the result also has the δ at the attack's ε that is certified
+    for its network, with those for label 0 first; there is none if `noise` is None.
 
     Args:
         attack: has the observer's views, ε and the number of trials with each label. mechanism: what is attacked. case:
@@ -240,8 +241,9 @@ class RealisedAudit:
 
     scenario: its name. cluster_size, flip_prob, sampling_rate: n, α, θ. ones: how many users besides the target hold 1.
     epsilon: ε of the test. delta_certified: upper bound, at error `error`, of the mean over networks of the certified
-    δ(ε). delta_mean: its mean over the trials. delta_lower_confidence: the lower bound that the attack proves at error
-    `error`. delta_local: δ(ε) of the noise alone. trials: clusters simulated in each world, without the pilot.
+    δ(ε). delta_mean: the mean of the certified δ(ε) over the trials. delta_lower_confidence: the lower bound that the
+    attack proves at error `error`. delta_local: δ(ε) of the noise alone. trials: clusters simulated in each world,
+    without the pilot.
     """
 
     scenario: str
@@ -259,8 +261,8 @@ class RealisedAudit:
 
     @property
     def passed(self) -> bool:
-        """Whether the lower bound of δ(ε) that the attack proves is at most the certified upper bound, that is the mean
-        of δ(ε) over networks as they may turn out.
+        """Whether the lower bound of δ(ε) that the attack proves is at most the certified upper bound of the mean of
+        δ(ε) over networks as they may turn out.
         """
         return self.delta_lower_confidence <= self.delta_certified
 

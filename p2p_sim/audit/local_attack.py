@@ -44,7 +44,7 @@ from p2p_sim.privacy.rivals import LEAST_SCALE, vector_delta
 from p2p_sim.replicate import Replicate
 
 TINY = 1e-30
-"""Probabilities below this one are taken as this one, so that logarithms are finite."""
+"""Smaller probabilities are replaced by this one, so that logarithms are finite."""
 SCORED = ("hard", "bits", "soft", "signed")
 """Kinds of released labels that `scores_of` compares between two classes."""
 
@@ -218,8 +218,8 @@ class BagTargets(RepeatedTargets):
 
         The attacker knows all other labels. From the bag's noisy counts of each class she subtracts the labels of the
         other users who are counted, so that the target's label and the noise are left. The score is what is left of the
-        high class less what is left of the low class. If only ones are counted, so that a single number c is left, it
-        is 2c - 1. It is 0 if the target is not counted.
+        high class minus what is left of the low class. If only ones are counted, so that a single number c is left, the
+        score is 2c - 1. The score is 0 if the target is not counted.
 
         streams: random numbers of the run.
         """
@@ -251,8 +251,8 @@ class CountsCurve(Account):
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
         """δ at each of J values of ε, (J,), for a user of the smallest cluster, against the learner who sees the noisy
         counts of labels of her bag (a random group of users of her cluster). The scale of the noise on the counts is
-        divided by `rise`: 1 gives the certified δ, and a larger `rise` a leak by too little noise, about `rise` times
-        the ε. From it the audit computes how likely it would detect such a leak.
+        divided by `rise`: 1 gives the certified δ; a larger `rise` describes a leak by too little noise, with about
+        `rise` times the ε. From this δ the audit computes how likely it would detect such a leak.
         """
         scale = max(self.mechanism.scale / rise, LEAST_SCALE)
         weaker = self.mechanism.model_copy(update={"noise_scale": scale})

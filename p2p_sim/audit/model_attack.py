@@ -2,10 +2,10 @@
 
 One user in `APART` is a target, the same users in all runs. In each run a target's label is a fair coin between the two
 most frequent classes; all other users keep their own labels. A target's score is the model's log-odds of the high class
-against the low one at her features, less the mean of these log-odds over models of other runs. The attacker guesses the
-labels whose scores are largest in absolute value, as many as a pilot run suggests. `one_run_guesses` proves what the
-right guesses show about the whole certified curve. Runs with independent noise count together, since each target of one
-run is private in this run, and her coin has no effect on the others.
+against the low one at her features, minus the mean of these log-odds over models of other runs. The attacker guesses
+the labels whose scores are largest in absolute value, as many as a pilot run suggests. `one_run_guesses` proves what
+the right guesses show about the whole certified curve. Runs with independent noise count together, since each target of
+one run is private in this run, and her coin has no effect on the others.
 """
 
 import math
@@ -53,8 +53,9 @@ class ModelAudit:
     runs, targets: number of training runs, and number of targets of all runs. guesses: how many were right and wrong.
     curve_refused: whether the guesses refuse the certified curve. bound: the statement, at a δ below the error.
     epsilon_attacked: the lower bound of ε that the attack proves at this δ. mu_attacked: the largest μ for which the
-    attack refuses the curve of the Gaussian mechanism. epsilon_expected, mu_expected: about the values to expect,
-    according to a pilot run. error: the probability that a sound mechanism fails any of the two tests.
+    attack refuses the curve of the Gaussian mechanism. epsilon_expected, mu_expected: the values to expect,
+    approximately, according to a pilot run. error: the probability that a sound mechanism fails at least one of the two
+    tests.
     """
 
     scenario: str

@@ -1,7 +1,7 @@
-"""An audit in one run: labels are fair coins, which an attacker guesses from a release of the scenario's own size.
+"""An audit in one run: labels are fair coins, and an attacker guesses them from a release of the scenario's own size.
 
-The users whose labels are guessed are the targets. Held-out runs teach a classifier, a pilot run fixes the rules of
-guessing, and the run that counts follows; each of these has a seed of its own. The statistics are those of
+The users whose labels are guessed are the targets. Held-out runs teach a classifier, and a pilot run fixes the rules of
+guessing. Then comes the run that counts. Each of these steps has a seed of its own. The statistics are those of
 `p2p_sim/privacy/audit_statistics`. Each kind of audit defines where its targets come from and how they are scored
 (`Targets`), and what is certified of them (`Account`).
 """
@@ -35,15 +35,17 @@ Floats = NDArray[np.float64]
 HELD_OUT_SEED, PILOT_SEED = 15_485_863, 7_919
 """Numbers added to the root seed: one for held-out runs, one for a pilot run."""
 SHARDS = 4
-"""Number of shards, made of copies of a cluster, that are simulated at a time; this bounds the memory."""
+"""Number of shards (groups of clusters, here copies of one) that are simulated at a time; this bounds the memory."""
 PILOT, FEWEST_PILOT, MOST_PILOT = 0.2, 2_000, 200_000
-"""Number of targets of the pilot as a share of the targets that count, and its limits; held-out runs have as many."""
+"""Number of the pilot's targets as a share of the targets that count, its least and its largest value. Held-out runs
+have as many targets as the pilot."""
 RISES = (1.01, 1.02, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0)
-"""Factors by which a leak raises ε; the power is computed for each of them."""
+"""Factors by which a leak raises ε. For each, the audit computes its power: the probability that it detects the
+leak."""
 PRINTED_RISE = 1.1
 """The factor for which the power is printed."""
 LEAST_POWER = 0.5
-"""Power from which on a leak counts as one that an audit detects."""
+"""Least power with which an audit counts as detecting a leak."""
 TYPE_ONE = np.linspace(0.0, 1.0, 201)
 """Type I errors at which trade-off curves are drawn."""
 M = TypeVar("M")
@@ -54,7 +56,8 @@ class Scope:
     """What an attack looks at, in words. Its power is stated for only one kind of leak: too little noise.
 
     scores: what each score is. looks_for: leaks of other kinds that the attack looks for. overlooks: leaks for which it
-    does not look. target: what a coin decides about a target: her label, or which of two whole rows is hers.
+    does not look. target: what a coin decides about a target: her label, or which of two whole rows (features and
+    label) is hers.
     """
 
     scores: tuple[str, ...] = ("the score made for the mechanism",)
@@ -102,9 +105,9 @@ class Targets(ABC):
         guesses it.
 
         Args:
-            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε. The result has the
-            targets' mean certified δ at each ε, (J,), if this depends on the run, such as on a network with faults;
-            else None.
+            trials: the least number of targets. seed: root seed. epsilons: (J,) values of ε. If the certified δ depends
+            on the run, as on a network with faults, the result has its mean over the targets at each ε, (J,); else
+            None.
         """
 
 
@@ -139,9 +142,9 @@ class SizeRange(NamedTuple):
 class Account(ABC):
     """What is certified of an audit's targets, and how δ grows if a leak raises ε.
 
-    mechanism: its bound is stated. sizes: numbers of users of the targets' clusters. engine, paper: as in
-    `OneRunAudit`. shares: shares of ε at which δ is tested, where ε is the smaller one of `largest` and `most`. pure:
-    words for the pure ε `largest`.
+    mechanism: what states the certified bound. sizes: numbers of users of the targets' clusters. engine, paper: as in
+    `OneRunAudit`. shares: δ is tested at these shares of the smaller one of `largest` and `most`. pure: words for the
+    pure ε `largest`.
     """
 
     mechanism: Any
@@ -155,7 +158,7 @@ class Account(ABC):
 
     @property
     def largest(self) -> float:
-        """The ε from which the values of ε follow at which the audit tests δ. They are fixed shares, 0 to at most 1, of
+        """The ε that fixes at which values of ε the audit tests δ. These values are fixed shares, 0 to at most 1, of
         the smaller one of this ε and a fixed limit (8, unless a subclass sets another one). By default this ε is the
         pure one, with δ = 0, that the mechanism's accountant states for the smallest cluster.
         """
@@ -190,22 +193,22 @@ class Account(ABC):
         return self.reached(epsilons, 1.0)
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement of ε at δ about the worst target."""
+        """The bound of ε at δ that is stated for the worst target."""
         return worst_bound(self.mechanism.privacy(np.unique(self.sizes), delta))
 
     def curves(self) -> dict[str, Floats]:
-        """Trade-off curves with which the audit's figure compares what the attack reached: a dict from a curve's name
-        to an array (201,) of type II errors at the type I errors 0, 0.005, …, 1. By default it has one curve, that of
+        """Trade-off curves that the audit's picture shows beside what the attack reached: a dict from a curve's name to
+        an array (201,) of type II errors at the type I errors 0, 0.005, …, 1. By default it has one curve, that of
         randomised response with the mechanism's largest pure ε.
         """
         factor = math.exp(min(self.largest, 700.0))
         return {self.pure: np.maximum(np.maximum(1.0 - factor * TYPE_ONE, (1.0 - TYPE_ONE) / factor), 0.0)}
 
     def refused(self, plan: OneRunPlan, certified: Floats, attacked: Floats) -> float | None:
-        """None here, as in general it is not known how the certified δ depends on a flip probability. A subclass that
-        knows it returns the smallest flip probability α of the noise for which the attack contradicts the certificate:
-        the δ that would be certified with α is below the lower bound that the right guesses prove. It returns None if
-        there is no such α.
+        """None here, because in general it is not known how the certified δ depends on a flip probability. A subclass
+        that knows this returns the smallest flip probability α of the noise for which the attack contradicts the
+        certificate: the δ that would be certified with α is below the lower bound that the right guesses prove. The
+        subclass returns None if there is no such α.
 
         Args:
             plan: has the J values of ε at which δ is tested. certified: (J,) the mean certified δ at each ε. attacked:
@@ -218,16 +221,17 @@ class Account(ABC):
 class OneRunAudit:
     """A finished audit in one run.
 
-    scenario: its name. mechanism: its kind. engine: which one carried the messages; "" where no messages travel.
+    scenario: its name. mechanism: its kind. engine: the engine that carried the messages; "" where no messages travel.
     parameters: the mechanism's parameters, by name.
     users, targets: how many users were simulated, and how many of them were targets, without pilot and held-out runs.
     clusters: the smallest and the largest size of a cluster; None where sizes do not matter.
     realised: whether the certified δ is conditional on the networks as they turned out.
     plan: the rules of guessing. guesses: for each rule, how many guesses were right and wrong.
     certified: (J,) the mean over the targets of the certified δ, at the plan's J values of ε. attacked: (J,) the lower
-    bounds of this mean that the attack proves. expected: (J,) about the bounds to expect of an exactly right mechanism.
-    bound: the statement about the worst target, at the plan's δ. epsilon_attacked: the lower bound of its ε that the
-    attack proves. epsilon_expected: about the bound to expect of an exactly right mechanism.
+    bounds of this mean that the attack proves. expected: (J,) about the bounds to expect if the mechanism is exactly
+    right.
+    bound: the stated ε of the worst target, at the plan's δ. epsilon_attacked: the lower bound of this ε that the
+    attack proves. epsilon_expected: about the lower bound to expect if the mechanism is exactly right.
     rises: factors on ε, each with the power: the probability that the audit detects noise so small that ε is this
     factor times as large.
     flip_prob_refused: the smallest flip probability α for which the attack refutes the certified δ; None if it refutes
@@ -236,7 +240,8 @@ class OneRunAudit:
     drawn: the trade-off that the attack reached. curves: other trade-off curves by name, as type II errors at
     `TYPE_ONE`.
     error: the probability that a sound mechanism fails. scope: what the attack looks at.
-    declared: tests of what a protocol declares about its submissions; together they may fail with the same error again.
+    declared: tests of what a protocol declares about its submissions. If the declaration is true, one of these tests
+    fails with probability at most `error` again.
     """
 
     scenario: str
@@ -275,9 +280,9 @@ class OneRunAudit:
     @property
     def passed(self) -> bool:
         """Whether the audit finds no contradiction: the attack proves no larger δ than is certified at any tested ε,
-        and no larger ε than is stated for the worst target (this is left out if δ is certified for the networks as they
-        turned out). Also, no statistical test may contradict what a protocol declares about its submissions: their
-        distribution given the noisy labels, or that all users are alike.
+        and no larger ε than is stated for the worst target. The test of ε is left out if δ is certified for the
+        networks as they turned out. Also, no statistical test may contradict what a protocol declares about its
+        submissions: their distribution given the noisy labels, or that all users are alike.
         """
         within = self.realised or self.epsilon_attacked <= self.bound.epsilon_upper
         return bool((self.attacked <= self.certified).all()) and within and self.refuted is None
@@ -388,7 +393,7 @@ def pilot_of(trials: int) -> int:
 def _power(plan: OneRunPlan, certified: Floats, account: Account, rise: float, trials: int) -> float:
     """About the probability that some test of δ detects noise so small that ε is `rise` times as large."""
     epsilons = [event.epsilon for event in plan.deltas]
-    # By which factor the leak raises δ at each ε; 1 where δ is 0.
+    # The factor by which the leak raises δ at each ε; 1 where δ is 0.
     more, less = account.reached(epsilons, rise), account.reached(epsilons, 1.0)
     factors = np.divide(more, less, out=np.ones_like(more), where=less > 0.0)
     return max(

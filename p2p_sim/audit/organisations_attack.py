@@ -1,14 +1,14 @@
 """An audit in one run of organisations that release private models: one target in each organisation.
 
-The target is the first row from which an organisation learns its own model. A coin chooses between two whole rows: a
-long one, and one at the norm bound that points the other way. In odd runs it does so by its features, in even runs by
-its label. If each row is clipped on its own, the two become z and -z.
+The target is the first row from which an organisation learns its own model. A coin chooses between two whole rows
+(features and label). One row is long. The other has the largest norm allowed, the norm bound, and points the other way:
+in odd runs by its features, in even runs by its label. If each row is clipped on its own, the two become z and -z.
 
-The attacker knows all other rows and sees all models. For each of the two rows, a model's weights determine the noise b
-that must have led to them; the Hessian is the same for both rows. So the exact logarithm of the likelihood ratio is
-(|b₀| - |b₁|)/scale, summed over the models of the feature groups. Rows z and -z move b by the norm of a row, as two
-labels of one row do. So δ is held against the law of the label (`RowLabel`), and ε against the statement about whole
-rows, which is more than twice as large.
+The attacker knows all other rows and sees all models. For each of the two rows, a model's weights determine the noise
+that must have led to them: b₀ or b₁. The Hessian is the same for both rows. So the exact logarithm of the likelihood
+ratio is (|b₀| - |b₁|)/scale, summed over the models of the feature groups. Replacing z by -z moves the noise by the
+norm of a row, as another label of the same row does. So δ is compared with the δ certified for a label (`RowLabel`),
+and ε with the bound stated for whole rows, which is more than twice as large.
 
 Another test looks at what happens before any noise is added, such as the scaling of a column: one row of the table is
 replaced, and no other row may change.
@@ -66,7 +66,7 @@ def audit_organisations(case: Replicate, trials: int, mechanism: Organisations |
             "population: the row of one user changes the features of others before any noise is added; ε of whole rows "
             "says nothing here"
         )
-    # Each target has the noise of her own organisation; the statement is about the worst organisation.
+    # Each target has the noise of her own organisation; the stated bound is that of the worst organisation.
     groups = claimed.plan.grouped(people.features.shape[1], Streams(case.scenario.seed, 0)).members
     noises = tuple(claimed.stages[k][0].noise for k in claimed.learners)
     [worst] = claimed.privacy(people.cluster_sizes[[np.argmax([claimed.spends(k) for k in claimed.learners])]], 0.0)
@@ -77,8 +77,8 @@ def audit_organisations(case: Replicate, trials: int, mechanism: Organisations |
 
 @dataclass(frozen=True)
 class OrganisationTargets(RepeatedTargets):
-    """One target in each organisation that learns, run again until there are enough; a coin chooses one of two rows as
-    hers.
+    """One target in each organisation that learns; a coin chooses one of two rows as hers. Runs are repeated until
+    there are enough targets.
 
     claimed: the mechanism with the noise that the score assumes. mechanism: what is attacked.
     """
@@ -137,14 +137,14 @@ class OrganisationTargets(RepeatedTargets):
         feature group's model determine the noise vector that must have led to them: b₀ for -z and b₁ for z.
 
         The first score is Σ over the groups of (|b₀| - |b₁|)/scale, with Euclidean norms: the logarithm of the
-        likelihood ratio. The second is minus Σ (|b₀| + |b₁|). If the target's row has changed other users' rows, as
-        clipping rows together would, the models need more noise.
+        likelihood ratio. The second is minus Σ (|b₀| + |b₁|). This sum is larger if the target's row has changed other
+        users' rows, as clipping rows together would.
 
         Args:
             people: the rows of all users, with which the organisation learned. streams: random streams of the run. k:
-            the organisation. models: its released models, one for each feature group. priors: for each group the
-            weights of other organisations' models to which the penalty pulled its own weights; None: they were pulled
-            to 0.
+            number of the organisation. models: its released models, one for each feature group. priors: for each group
+            the weights of other organisations' models to which the penalty pulled its own weights; None: they were
+            pulled to 0.
         """
         noise, start = self.claimed.stages[k][0].noise, int(people.cluster_offsets[k])
         rows = start + order_of(streams, k, int(people.cluster_sizes[k]))[: noise.num_rows]
@@ -169,7 +169,7 @@ class OrganisationTargets(RepeatedTargets):
 class OppositeRows(Account):
     """What is certified of a target whose row is z or -z.
 
-    stated: the statement about whole rows. noises: for each target, the noise of her organisation's own models.
+    stated: the bound stated for whole rows. noises: for each target, the noise of her organisation's own models.
     features: number of features of each group.
     """
 
@@ -205,10 +205,10 @@ class OppositeRows(Account):
         return self.stated
 
     def reached(self, epsilons: Sequence[float], rise: float) -> Floats:
-        """About δ at each of J values of ε, (J,), of the first organisation's target, if the noise on the models'
-        gradients is divided by `rise`; her row z or -z has the largest norm allowed. It is a mean over 50,000 simulated
-        draws of this noise. A `rise` above 1 describes a leak by too little noise, for which the audit computes how
-        likely it would detect it.
+        """About the δ, at each of J values of ε, (J,), of the first organisation's target, if the noise on the models'
+        gradients is divided by `rise`. Her row z or -z has the largest norm allowed. This δ is a mean over 50,000
+        simulated draws of the noise. A `rise` above 1 describes a leak by too little noise; the audit computes how
+        likely it would detect this leak.
         """
         noise, rng = self.noises[0], Streams(0, 0).generator("audit-noise")
         losses, scale = np.zeros(DRAWS), noise.noise_scale / rise

@@ -3,7 +3,7 @@
 The attacker knows the true labels of all other users. One score is the logarithm of the likelihood ratio of the
 cluster's noisy labels, exact where this is cheap. A classifier learns from held-out runs what else the release reveals,
 such as which user a noisy label belongs to. A curator who also releases the clusters' noisy distributions is attacked
-by events (`curator_attack`).
+by counting a rare event (`curator_attack`).
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from p2p_sim.replicate import Replicate, prepare
 LARGEST_EXACT = 4096
 """Largest number of clusters, and largest number of users of a cluster, for which laws are tabulated."""
 _TAIL = -200.0
-"""Logarithm of the probability that is left out of the law of the number of ones among the others' noisy labels."""
+"""The law of how many of the others' noisy labels are ones leaves out tails of a probability with this logarithm."""
 
 
 def audit_pooled(case: Replicate, trials: int, mechanism: Deployment | None = None) -> OneRunAudit:
@@ -69,7 +69,7 @@ class ShuffledRatio(LikelihoodRatio):
 
     def _table(self, size: int, ones: int) -> RatioTable:
         law = OtherUsers(size, size - 1 - ones, ones, self.flip_prob).noisy_ones(_TAIL)
-        # Pr[k noisy ones] if the target's noisy bit is 0, and if it is 1, where k - 1 of the others have noisy ones.
+        # Pr[k noisy ones] if the target's noisy bit is 0; if it is 1, only k - 1 of the others have noisy ones.
         zero = np.zeros(size + 1)
         zero[law.first : law.first + len(law.probabilities)] = law.probabilities
         return RatioTable(size, log_ratio(zero, np.roll(zero, 1), self.flip_prob)[None, :])
@@ -83,7 +83,7 @@ class ShuffledRatio(LikelihoodRatio):
 
 @dataclass(frozen=True)
 class PairRatio:
-    """About the log likelihood ratio of a target among K classes, by a normal law.
+    """An approximate log likelihood ratio of a target's label among K classes, from a normal law.
 
     The score compares the numbers of noisy labels of the high and the low class. flip_prob: α. num_classes: K.
     """
@@ -93,8 +93,8 @@ class PairRatio:
 
     def __call__(self, batch: Batch) -> Floats:
         """The scores (c,) of c targets, one in each cluster: about ln Pr[view | high class] - ln Pr[view | low class],
-        where the view is how many more of the cluster's noisy labels are of the high class than of the low class. The
-        lead is taken as normal, with a variance that does not depend on the target's label.
+        where the view is the lead: how many more of the cluster's noisy labels are of the high class than of the low
+        class. The lead is taken as normal, with a variance that does not depend on the target's label.
 
         batch: what is seen of the targets' clusters, with the numbers of other users who hold either class.
         """
@@ -130,8 +130,8 @@ class ShuffledCurves(ClusterAccount):
     mechanism: ShuffledResponseConfig
 
     def weaker(self, size: int, noise: float) -> ShuffledResponse:
-        """The accountant of a cluster whose noisy labels are shuffled, with less noise than claimed: a leak for which
-        the audit computes how likely it would detect it.
+        """The accountant of a cluster whose noisy labels are shuffled, with less noise than claimed. Less noise is a
+        leak; the audit computes how likely it would detect this leak.
 
         Args:
             size: number of users of the cluster. noise: the share of the claimed flip probability that is left; 1:
@@ -149,8 +149,8 @@ class CuratorCurves(ClusterAccount):
 
     def weaker(self, size: int, noise: float) -> ClusterResampling:
         """The accountant of a cluster whose labels a curator redraws at random with some probability, with less noise
-        than claimed: a leak for which the audit computes how likely it would detect it. It states only the pure ε,
-        which is quicker.
+        than claimed. Less noise is a leak; the audit computes how likely it would detect this leak. The accountant
+        states only the pure ε, which is quicker.
 
         Args:
             size: number of users of the cluster. noise: the share of the claimed probability that is left; 1: the
@@ -174,8 +174,8 @@ class StatedCurves(ClusterAccount):
     def weaker(self, size: int, noise: float) -> Accountant:
         """The accountant that the mechanism itself states for a cluster of `size` users. `noise`, the share of the
         claimed noise that a leak leaves, is ignored: it is unknown how the mechanism's ε depends on its noise. The
-        method exists because all accounts of clusters have it; a leak is described in another way here, by a factor on
-        ε.
+        method exists because all accounts of clusters have it; here `reached` describes a leak by a factor on ε
+        instead.
         """
         return self.mechanism.accountant(self.mechanism.setup, size)
 

@@ -2,10 +2,10 @@
 
 Every user's label is a fair coin between the two most frequent classes. Given the noisy labels of all users, the coins
 are independent of each other and of all else that anybody sees, and the probability of a coin depends on its user's
-noisy label alone. So the tests of independent targets hold for any score, against the ε₀ of a noisy label. Scores count
-the labels in a user's messages. If noise is drawn once, these labels are equal; if they differ, held-out runs teach
-what their numbers reveal. What a protocol declares about its submissions is tested in further runs
-(`declared_submissions`).
+noisy label alone. So the tests of independent targets hold for any score; they are tests of ε₀, the ε of a single noisy
+label. Scores count the labels in a user's messages. If noise is drawn once, the labels that a user sends are equal. If
+they differ, held-out runs teach what their numbers reveal. What a protocol declares about its submissions is tested in
+further runs (`declared_submissions`).
 """
 
 import itertools
@@ -35,11 +35,11 @@ from p2p_sim.privacy import PrivacyBound
 from p2p_sim.replicate import Replicate
 
 MOST = 4
-"""Counts of labels above this one are taken as this one."""
+"""Larger counts of labels are taken as this one."""
 MOST_DECLARED = 100_000
 """Largest number of users whose submissions test what a protocol declares."""
 DECLARED_SEED = 32_452_843
-"""Added to the root seed for these users' runs."""
+"""Number added to the root seed for the runs that test what a protocol declares."""
 
 
 def audit_protocol(case: Replicate, trials: int, mechanism: ProtocolMechanism | None = None) -> OneRunAudit:
@@ -93,7 +93,7 @@ def log_odds(counts: NDArray[np.int64], coins: NDArray[np.bool_]) -> Floats:
 
 
 class SentLabels(NamedTuple):
-    """What users sent in one run. coins: (n,) the users' labels.
+    """What n users sent in one run. coins: (n,) the users' labels.
 
     counts: (n, 4) how many labels of the high and the low class each user sent to the learner, then to peers.
     """
@@ -144,7 +144,7 @@ class SenderTargets(AllUsers):
     def submissions(self, trials: int) -> list[HeldAndSubmitted]:
         """What the users of each cluster held and submitted in R runs, for the test of what a protocol declares about
         its submissions. The list has for each cluster of n users three arrays (R, n): held, whether a user's noisy
-        label is of the high class; ones, how many labels of this class she submitted; count, how many labels she
+        label is of the high class; ones, how many labels of this class the user submitted; count, how many labels she
         submitted in all. A coin chooses each user's label, between the high and the low class. In these runs the
         network duplicates no message.
 
@@ -179,10 +179,10 @@ class NoisyLabelCurve(Account):
     clusters = None
 
     def bound(self, delta: float) -> PrivacyBound:
-        """The statement that ε₀ bounds what anybody can learn of a user's label from her noisy label, however often it
+        """The stated bound: ε₀ bounds what anybody can learn of a user's label from her noisy label, however often it
         is sent. If the protocol declares a distribution of its submissions given the noisy labels, or that all users
-        are alike, the statement names as its observer an eavesdropper, who sees all messages; else the learner. ε₀
-        holds with δ = 0; `delta` is only noted in the statement.
+        are alike, the bound names an eavesdropper, who sees all messages, as its observer; else the learner. ε₀ holds
+        with δ = 0; `delta` is only noted in the bound.
         """
         return self.mechanism.noise_alone("eavesdropper" if self.mechanism.declares else "learner", delta)
 

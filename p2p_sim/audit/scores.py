@@ -36,7 +36,7 @@ class RatioTable(NamedTuple):
 
 
 def log_ratio(zero: Floats, one: Floats, flip_prob: float) -> Floats:
-    """ln Pr[view | label 1] - ln Pr[view | label 0], cut at ±700, of views; 0 where a view has probability 0.
+    """For each view, ln Pr[view | label 1] - ln Pr[view | label 0], cut at ±700; 0 where the view has probability 0.
 
     zero, one: the views' probabilities if the target's noisy bit is 0, and if it is 1. flip_prob: α.
     """
@@ -48,13 +48,14 @@ def log_ratio(zero: Floats, one: Floats, flip_prob: float) -> Floats:
 
 @dataclass(frozen=True)
 class LikelihoodRatio:
-    """ln Pr[view | label 1] - ln Pr[view | label 0], where a view is the number of submissions and of ones among them.
+    """ln Pr[view | label 1] - ln Pr[view | label 0], where a view is the number of submissions and the number of ones
+    among them.
 
     The ratio is exact if `tabulated`. Otherwise the number of ones is taken as normal under both labels, with the same
     variance; this only costs power.
 
     flip_prob, sampling_rate: α and θ. kernel: how the law of a submission depends on the noisy ones of the cluster;
-    None: a submission is the noisy label of a uniform user.
+    None: a submission is the noisy label of a user drawn uniformly.
     """
 
     flip_prob: float
@@ -160,8 +161,8 @@ class ClusterAttack(Targets):
     """An attack on targets, one in each cluster, with the scores that it gives them.
 
     ratio: the score made for the mechanism. classifier: its log-odds are a score. exact: for each score, whether it is
-    the exact logarithm of the likelihood ratio. submitters: scores by who submits together; None if the attack does not
-    look at the raw view.
+    the exact logarithm of the likelihood ratio. submitters: scores that look at who submits together; None if the
+    attack does not look at each user's submission.
     """
 
     targets: ClusterTargets

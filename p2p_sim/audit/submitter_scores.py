@@ -1,8 +1,9 @@
-"""Scores by which users of a cluster submit: by the parity of a set of users, by words, and by whole patterns.
+"""Scores that look at which users of a cluster submit: at the parity of a set of users, at words, at whole patterns.
 
-A *pattern* of a cluster is the set of its users who submit; a *word* fixes for some of the users whether they submit.
-By the protocol each user decides independently of all labels whether she submits. So patterns reveal nothing about the
-target's label, and any dependence is a leak. All scores are learned from held-out runs.
+A *pattern* of a cluster is the set of its users who submit. A *word* fixes for some of the users whether they submit.
+The *parity* of a set of users is whether an odd number of them submits. In the protocol, each user decides
+independently of all labels whether she submits. So patterns should reveal nothing about the target's label, and any
+dependence is a leak. All scores are learned from held-out runs.
 """
 
 import math
@@ -22,14 +23,13 @@ MOST_SUBSETS = 200_000
 MOST_WORDS = 8
 """Largest number of words in a list."""
 WIDTH = 64
-"""Number of words of each length that are made longer. As there are at most 30 users, no word of one user is left out.
-"""
+"""Number of words of each length that are made longer. With at most 30 users, no word of one user is left out."""
 FEWEST_HITS = 20
 """Smallest number of clusters in which a word must occur to be looked at."""
 LEAST_SIGMAS = 5.0
 """A word of a list must tell the labels apart by more than this number of standard deviations."""
 SMOOTHING = 4.0
-"""Number that is added to the occurrences with each label, so that rare words are no strong evidence."""
+"""Number that is added to the count of occurrences with each label, so that rare words are no strong evidence."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Submitters:
     """What held-out runs teach about who submits in clusters of one size.
 
     size: number of users of a cluster. parity: the score of the set of users whose parity reveals most. words: a list;
-    in each cluster the first word that occurs counts. patterns: all patterns that occurred, as binary numbers,
+    in each cluster only the first word that occurs counts. patterns: all patterns that occurred, as binary numbers,
     ascending. log_odds: each pattern's evidence for label 1.
     """
 
@@ -110,8 +110,8 @@ class Submitters:
         score sees of a cluster and 0 and 1 are the target's label: the larger the score, the likelier is label 1.
 
         The first score sees whether an odd number of a certain set of users submits. The second uses a list of up to
-        eight words; a word says of some users who of them submits and who does not. This score sees which word of the
-        list is the first to occur, and is 0 if none occurs. The third sees exactly who submits, and is 0 where the
+        eight words; a word says of some users who of them submits and who does not. The second score sees which word of
+        the list is the first to occur, and is 0 if none occurs. The third sees exactly who submits, and is 0 where the
         learning saw no such cluster. submits: (N, n) which users submit.
         """
         listed = np.zeros(len(submits))
@@ -139,7 +139,7 @@ def largest_parity(size: int) -> int:
 
 def best_parity(submits: Bools, labels: Bools) -> Parity:
     """The score that depends on whether an odd number of a set of users submits, for the set that tells the labels
-    apart best. All sets up to the largest size that leaves at most 200,000 sets are compared.
+    apart best. All sets of up to k users are compared, for the largest k with at most 200,000 such sets.
 
     Args:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
@@ -170,9 +170,9 @@ def best_parity(submits: Bools, labels: Bools) -> Parity:
 
 def word_list(submits: Bools, labels: Bools) -> tuple[Word, ...]:
     """Up to eight words that tell the targets' labels apart. A word says of some users of a cluster whether each
-    submits. Each next word is the best in the clusters in which no earlier word occurs: there, the labels of the
-    clusters in which the word occurs are the most standard deviations, and more than five, away from half zeros, half
-    ones.
+    submits. Each next word is found in the clusters in which no earlier word occurs. Where it occurs, half of the
+    labels should be ones; it is the word for which their number is the most standard deviations, and more than five,
+    away from that.
 
     Args:
         submits: (N, n) which of the n users of each of N clusters submit. labels: (N,) the targets' labels.
@@ -241,7 +241,7 @@ def _longer(word: PartialWord, columns: Packed, ones: Packed) -> Iterator[Partia
     """
     occurs = word.occurs & columns
     hits, of_one = _hits(occurs), _hits(occurs & ones)
-    # Labels are fair coins: given the number of hits, the difference of ones and zeros among them has it as variance.
+    # Labels are fair coins: among h hits, the difference of the numbers of ones and zeros has the variance h.
     sigmas = np.where(hits >= FEWEST_HITS, np.abs(2.0 * of_one - hits) / np.sqrt(np.maximum(hits, 1)), -1.0)
     sigmas[[user for user, _ in word.literals]] = -1.0
     for index in np.argsort(-sigmas, axis=None)[:WIDTH].tolist():

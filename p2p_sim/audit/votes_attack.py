@@ -1,10 +1,10 @@
-"""An audit in one run of PATE: in each run of all tests and answers one teacher's vote is a fair coin.
+"""The audit of PATE: in each simulated run, with all its tests and answers, one teacher's vote is a fair coin.
 
 The users of a run are invented, one for each teacher, so that a user's label is her teacher's vote. The mechanism
 itself deals the users to the teachers, lets the teachers vote and adds the noise. The attacker knows all other labels.
 A rehearsal with the claimed noise tries several splits of the other votes between the classes. The attack takes the
-split whose results depend most on the target's vote. It guesses with the likelihoods of the results, which the
-rehearsal estimates. Runs have independent noise, so that their targets are independent.
+split with the results that depend most on the target's vote. It guesses this vote from the likelihoods of the results,
+which the rehearsal estimates. Runs have independent noise, so that their targets are independent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -205,8 +205,8 @@ class VotesCurve(Account):
 
     def curves(self) -> dict[str, Floats]:
         """The trade-off curve of the Gaussian mechanism that bounds all results of a run together, by its name in the
-        figure: the smallest type II error, of any test of the target's vote, at each of 201 type I errors evenly from 0
-        to 1.
+        picture: at each of 201 type I errors, evenly from 0 to 1, the smallest type II error of any test of the
+        target's vote.
         """
         import scipy
 

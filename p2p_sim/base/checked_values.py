@@ -49,8 +49,8 @@ def is_whole(value: Any, below: int) -> bool:
 
 
 def wrong_attribute(derived: type, base: type) -> str:
-    """The part of a message on the first class attribute whose value is not of the type that the base class declares;
-    empty if there is none.
+    """The part of a message that names the first class attribute whose value is not of the type that the base class
+    declares; empty if there is none.
 
     >>> from typing import Literal
     >>> class Base:
@@ -73,8 +73,8 @@ def wrong_attribute(derived: type, base: type) -> str:
 
 
 def misfit(derived: type, base: type) -> str:
-    """The part of a message on a class's first public method that does not take the arguments of the base class's
-    method, or whose name is nearly that of a base class's method; empty if there is none.
+    """The part of a message that names a class's first wrong public method: it does not take the arguments of the base
+    class's method, or its name is nearly that of a base class's method. Empty if there is none.
 
     >>> class Base:
     ...     def fit(self, features, weights): ...

@@ -227,7 +227,7 @@ def defaults(config: type[Config]) -> dict[str, Any]:
 
 
 def descriptions(model: type) -> dict[str, str]:
-    """The text below each annotated name in the body of a class, or of the class that it inherits the name from.
+    """The text below each annotated name in the body of a class; for an inherited name, the text in the base class.
 
     Sources are read here and not when classes are made, since few commands need the texts.
     """

@@ -1,4 +1,4 @@
-"""Errors of one clear line, suggestions for wrong names, and checks of arguments. Imports little, so loads quickly."""
+"""Errors of one clear line, suggestions for wrong names, and checks of arguments. This module loads quickly."""
 
 import operator
 import os

@@ -334,8 +334,8 @@ def plug_in_fault(fault: BaseException) -> str | None:
 
 def plug_in_failure(fault: BaseException) -> str | None:
     """A line that names the plug-in that raised an exception, its method and the exception, and says how to see the
-    whole traceback. None if no plug-in was running, or if the environment variable P2P_SIM_DEBUG is set, with which the
-    traceback is shown.
+    whole traceback. None if no plug-in was running, or if the environment variable P2P_SIM_DEBUG is set: the traceback
+    is then shown.
     """
     if os.environ.get(DEBUG) or (text := plug_in_fault(fault)) is None:
         return None

@@ -36,7 +36,7 @@ class Show(Protocol):
 
 
 def silence() -> None:
-    """Draw no bars on the terminal in this process from now on: the process that started it draws there."""
+    """Draw no bars on the terminal in this process from now on: the process that started this one draws there."""
     global _silent
     _silent = True
 

@@ -24,7 +24,8 @@ BLOCK = 65_536
 """Number of users whose numbers are drawn in one go; a constant of the model, because it fixes the order of draws."""
 
 CACHED = 8_192
-"""Count of numbers computed at a time, so that intermediate results stay in the cache; it changes no number."""
+"""How many random numbers are computed at a time, so that intermediate results stay in the cache; no number depends on
+it."""
 OF_THE_USERS = frozenset({"law", "population", "holdout", "clusters", "overlay"})
 """Purposes that a noise salt leaves alone: who the users are and who knows whom. It also leaves alone all purposes that
 begin with "role-"."""
@@ -146,7 +147,7 @@ class Uniforms:
 
 
 def splitmix64(state: int, index: NDArray[np.integer]) -> NDArray[np.uint64]:
-    """The outputs (m,) at `index` (m,), from 0, of SplitMix64 started at `state` (Steele, Lea and Flood 2014).
+    """The outputs (m,) of SplitMix64 (Steele, Lea and Flood 2014), started at `state`, with these indices (m,), from 0.
 
     This generator adds a constant to its state and scrambles the sum, so any output can be computed alone.
     """

@@ -48,7 +48,7 @@ def card(title: str, lines: Iterable[tuple[str, str]], notes: Iterable[str] = ()
     are escaped.
 
     Args:
-        title: the heading. lines: a row of the table each, as a pair of its name and its value. notes: sentences.
+        title: the heading. lines: the table's rows, each a pair of a name and a value. notes: sentences.
 
     >>> card("a < b", [], ["one"])
     '<strong>a &lt; b</strong><table></table><ul><li>one</li></ul>'

@@ -48,8 +48,9 @@ def for_sweep(plan: SweepPlan, workers: int | None, dask: str | None, split: str
 
 
 def _check(workers: int | None, split: str | None, dask: str | None) -> None:
-    """Raise InputError if the values of the options --workers, --split and --dask cannot be used: more or fewer than 1
-    to 1024 workers, workers together with a Dask cluster, or another way to split than "shards". None: not given.
+    """Raise InputError if the values of the options --workers, --split and --dask cannot be used: a number of workers
+    outside 1 to 1024, a number of workers together with a Dask cluster, or another way to split than "shards". None:
+    not given.
     """
     if workers is not None and dask is not None:
         raise InputError(f"--workers {workers}: does not go with --dask, whose cluster sets the number of workers")

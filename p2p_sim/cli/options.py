@@ -59,7 +59,7 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """All commands, each with the whole first sentence of its help."""
+    """The group of all commands; its help shows each with the whole first sentence of the command's own help."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of all commands that are not hidden, each with the first sentence of its help.

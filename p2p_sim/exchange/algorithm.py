@@ -44,7 +44,7 @@ def label_exchange(
         for user in cluster:
             # she fetches the noisy labels of k random users of her cluster, perhaps her own, perhaps one twice
             fetched = [int(noisy[cluster[int(rng.integers(len(cluster)))]]) for _ in range(peers)]
-            # with probability θ she passes on the commonest label; of equally common ones the first, as order is random
+            # with probability θ she passes on the commonest label; of equally common ones the first (order is random)
             if rng.random() < sampling_rate:
                 released[user] = Counter(fetched).most_common(1)[0][0]
     return released

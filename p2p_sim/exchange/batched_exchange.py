@@ -4,8 +4,8 @@ A user starts and asks a peer of her cluster for the peer's noisy label. If the 
 label to the learner with probability θ. A noisy label is drawn once, and every request for it gets the same answer. If
 no reply comes in time, her request expires. The network's setting `on_timeout` says what she does then: she asks again,
 submits her own noisy label, or submits nothing. What happens to a user depends on her own draws and on who is online,
-never on other users' messages. If she asks several peers, she asks all at once. When every peer has replied or she has
-given up on the peer, she submits the commonest label among the replies.
+never on other users' messages. If she asks several peers, she asks all at once. Once each of these peers has replied or
+been given up, she submits the commonest label among the replies.
 """
 
 import gc
@@ -293,13 +293,13 @@ class ShardExchange(ExchangeRun):
         self._submit(users, questions.last_s[users], majority.peer, questions.own[users])
 
     def _submit(self, users: Users, times: Times, source: Users | None, own: Bools | None) -> None:
-        """Send the labels of m users to the learner, of each user with probability θ: at once or, if users submit in a
-        batch, at the time set for it, for users who have a label by then and are online then.
+        """Send the labels of m users to the learner, each with probability θ. They are sent at once or, if users submit
+        in a batch, at the time set for the batch; a user who has no label by then, or is offline then, sends nothing.
 
         Args:
             users: (m,) who submit. times: (m,) when each has her label, seconds. source: (m,) whose labels they are;
             None: those of the peers whom the users were drawn to ask first. own: (m,) which labels are the users' own,
-            as no reply came; None: none.
+            because no reply came; None: none.
         """
         j = self.journey
         goes = j.choices.keep[users]
@@ -383,8 +383,8 @@ class ShardExchange(ExchangeRun):
             event: kind of message, such as REQUEST or REPLY. users: (m,) the user to whose request or submission each
             belongs. times: (m,) of sending, seconds. attempt: number of the request among all requests of its user,
             from 0. copy: number of the copy; if it is odd and hop is 0, these are duplicates by the network, which
-            makes them of some messages only. hop: number of the step of a request's random walk, from 0. ends: sender
-            and receiver of each message, (m,) each; None: for submissions, and where no loss or delay depends on them.
+            duplicates some messages only. hop: number of the step of a request's random walk, from 0. ends: sender and
+            receiver of each message, (m,) each; None: for submissions, and where no loss or delay depends on them.
             only: (m,) which messages are sent; None: all.
         """
         j, leg, kind = self.journey, LEG[event], message_kind(event, attempt, copy, hop)

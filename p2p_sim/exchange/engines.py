@@ -153,7 +153,7 @@ class Exchange:
                 users.append(block.user)
                 labels.append(block.payload)
             return Submissions(users.values(), labels.values())
-        # records by shard, in order; `law`: the reason to take the fetch law as unknown; None: it is computed
+        # records by shard, in order; `law`: an unknown fetch law, with the reason; None: the law is computed
         law = OWN_PROTOCOL if self.protocol is not None else SEVERAL_PEERS if self.asking.several else None
         traffic, times = Traffic(), [np.zeros(0)]
         records, messages, traces = list[NetworkRecord](), list[Messages](), list[MessageTrace]()
@@ -235,7 +235,7 @@ class Exchange:
     def _exchanges(self, population: People, network: Network, record: bool, shards: Shards) -> Iterator[Finished]:
         """Yields for each shard, a group of whole clusters, its finished exchange (with the submissions and when they
         arrived) and its counts of messages. A shard is yielded once it is finished; if the learner's link has a limited
-        rate, all are yielded after the last is finished, as they share the link.
+        rate, all are yielded after the last is finished, because they share the link.
 
         Args:
             population: the users. network: the network, already drawn for these users. record: keep every delivered

@@ -205,8 +205,8 @@ class Ledger:
 
         Args:
             kind: 1 request, 2 reply, 3 submission. messages: the m messages, with sender, receiver and time of sending.
-            goes: (m,) which messages are not lost, a of them; None: all. arrives: (a,) when these a messages come to
-            their receivers, seconds. source: for every user of the shard, the user whose label she passes on to the
+            goes: (m,) which messages are not lost; None: all. arrives: (a,) when the a messages that are not lost come
+            to their receivers, seconds. source: for every user of the shard, the user whose label she passes on to the
             learner.
         """
         size, first, learner = messages.user.size, np.int32(self._first), messages.leg == "submission"
@@ -238,7 +238,7 @@ class Ledger:
         return MessageTrace(Sent.join(self._sent), Spans.join(self._expired), online=None)
 
     def messages(self) -> Messages:
-        """All delivered messages in order of time. It is a ValueError if they were not kept."""
+        """All delivered messages in order of time. Raises a ValueError if they were not kept."""
         if self._log is None:
             raise ValueError("this exchange was not recorded")
         return Messages.join(self._log)
@@ -322,7 +322,7 @@ class ExchangeRun(ABC):
         return np.isfinite(times) if limit is None or self._config.batch_submission else times <= limit
 
     def messages(self) -> Messages:
-        """All delivered messages in order of time. It is a ValueError if they were not recorded."""
+        """All delivered messages in order of time. Raises a ValueError if they were not recorded."""
         return self.ledger.messages()
 
     def trace(self) -> MessageTrace:

@@ -92,7 +92,7 @@ class Questions:
 
     def majority(self, users: Users) -> Majority:
         """The users with at least one reply, each with the commonest label among her replies and the first peer who
-        gave it. users: who have asked several peers, numbered from the shard's first user.
+        gave it. users: those who have asked several peers, numbered from the shard's first user.
         """
         first = first_of_majority(self.labels[users])
         labels, peers = self.labels[users, first], self.peers[users, first]

@@ -29,7 +29,7 @@ LEGS = ("request", "reply", "submission")
 
 class FirstReply(NamedTuple):
     """The first valid reply to each of m requests. time_s: (m,) when it comes back, seconds; NEVER if none comes. copy:
-    (m,) the number of its copy.
+    (m,) the number of the reply's copy.
     """
 
     time_s: Floats
@@ -206,14 +206,15 @@ class MessageTiming:
 
     def exists(self, messages: InTransit) -> Bools:
         """Which of m possible duplicates the network really made, (m,). messages: these duplicates; their copy number
-        is odd, and they are at the first step of their walk, as only there messages are duplicated.
+        is odd, and they are at the first step of their walk, because messages are duplicated only there.
         """
         m = messages
         return self.faults.duplicated(replace(m, draw=partial(self._draw, f"{m.leg}-{m.copy}", m.attempt)))
 
     def answered(self, users: Users, attempt: int, path: list[Users]) -> FirstReply:
-        """For each of m users, when the first reply to her request that comes before its time-out is back, in seconds
-        (infinity: none comes), and the number of its copy, 0 to 3, as request and reply may each be duplicated.
+        """For each of m users, when the first reply to her request is back, in seconds, and the number of this reply's
+        copy, 0 to 3, since request and reply may each be duplicated. Only replies before the request's time-out count;
+        infinity: none comes.
 
         Both are computed from the messages' random numbers without a simulation, since no user's messages depend on
         those of another user.

@@ -25,8 +25,8 @@ Organisations = NDArray[np.int64]
 Pairs = NDArray[np.intp]
 
 MOST_PAIRS = 250_000
-"""Largest number of pairs (asker, owner). It is limited, since a row of results lists all organisations to which each
-model was shown."""
+"""Largest number of pairs (asker, owner). The number is limited, since a row of results lists all organisations to
+which each model was shown."""
 
 
 @dataclass(frozen=True, eq=False)

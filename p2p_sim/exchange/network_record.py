@@ -20,7 +20,8 @@ from p2p_sim.network import CALIBRATED, Availability, GossipView, Overlay
 from p2p_sim.population import Shard
 
 ACCOUNTED = CALIBRATED | {"network.overlay", "network.peers", "network.availability"}
-"""Keys of faults that the laws below take into account; with any other, only the noise is sure to protect a label."""
+"""Keys of faults that the laws below take into account; with any other fault, only the noise is sure to protect a
+label."""
 LARGEST_TABLE = 120_000_000
 """Largest number of entries of a fetch law as a table, 12 bytes each."""
 LARGEST_WALKS = 20_000_000
@@ -47,7 +48,7 @@ class FetchTable:
 
     weights: (m, m) user i got the label of user j with probability weights[i, j]; rows of users who submitted nothing
     are empty. requests: (m, m) in the rows of the coalition's members, the law of each label that the member gets,
-    whether she submits it or not. None: members may see more of other users' fetches than the requests that they
+    whether she submits it or not. None: of other users' fetches, members may see more than the requests that they
     themselves answer, such as requests that they forward or requests that failed.
     """
 

@@ -1,4 +1,4 @@
-"""Random draws that are the same for every engine: how many peers each user asks, which ones, and whether she submits.
+"""Random draws that all engines (ways to simulate) share: how many peers a user asks, whom, and whether she submits.
 
 These are the draws of lines 5 and 9 of Algorithm 2 of the clustering paper.
 """
@@ -20,10 +20,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Choices:
-    """The first peers of m users of a shard, and whether they submit. These are the users `start` to `start` + m - 1,
-    numbered from the shard's first user.
+    """The peers whom m users of a shard ask first, and whether these users submit. The users are numbered from the
+    shard's first user; their numbers are `start` to `start` + m - 1.
 
-    peer: (m,) int32, the user whom each one asks first, or -1 if she has no neighbour.
+    peer: (m,) int32, the peer whom each user asks first; -1: the user has no neighbour.
     keep: (m,) bool, whether she passes the fetched label on to the learner.
     """
 
@@ -34,12 +34,12 @@ class Choices:
 
 @dataclass(frozen=True)
 class Peers:
-    """Draws the peers of a shard's users, who are numbered from the shard's first user; -1: a user has no neighbour.
+    """Draws the peers of a shard's users, who are numbered from the shard's first user; -1: the user has no neighbour.
 
     shard: the users, a group of whole clusters. streams: the replicate's random streams. overlay: the graph of who may
     ask whom in the shard; None: users ask any user of their cluster, themselves included. hops: number of steps of the
-    random walk from the user who asks to the peer who answers. view: how users' changing lists of peers work, if they
-    ask entries of such lists (gossip); None: there are none.
+    random walk from the user who asks to the peer who answers. view: how users' changing lists of peers work, if users
+    ask peers from such lists (gossip); None: there are no such lists.
     """
 
     shard: Shard
@@ -62,16 +62,15 @@ class Peers:
 
     def first(self, rng: np.random.Generator, start: int, stop: int) -> Users:
         """The peers whom users `start` to `stop` - 1 of the shard ask first, as numbers from the shard's first user;
-        -1: a user has no neighbour. On the way to such a peer a request may take several random steps. rng: one
-        generator for all users, so calls must take users in ascending order; it is not used if requests walk more than
-        one step.
+        -1: the user has no neighbour. A request may reach such a peer in several random steps. rng: one generator for
+        all users, so calls must take users in ascending order; it is not used if requests walk more than one step.
         """
         if self.hops > 1:
             return self.path(np.arange(start, stop, dtype=np.int32), 0)[-1]
         position = rng.random(stop - start)
         if self.overlay is not None:
             return self._neighbour(np.arange(start, stop, dtype=np.int32), position)
-        # a uniform member of the own cluster: floor(u·size) with u a multiple of 2**-53, in place to save memory
+        # a uniform member of the user's cluster: floor(u·size), u a random multiple of 2**-53; in place to save memory
         offsets = self.shard.offsets
         low = int(np.searchsorted(offsets, start, side="right")) - 1
         high = int(np.searchsorted(offsets, stop, side="left"))
@@ -105,8 +104,9 @@ class Peers:
         return self._neighbour(users, position) if self.overlay is not None else self._member(users, position)
 
     def path(self, users: Users, attempt: int) -> list[Users]:
-        """The users whom the requests of m users reach when each walks at random from neighbour to neighbour, starting
-        at the user who asks: a list of arrays (m,), one for each step; -1: a user on the way has no neighbour.
+        """The users whom the requests of m users reach when each request walks at random from neighbour to neighbour,
+        starting at the user who asks. The result is a list of arrays (m,), one for each step; -1: a user on the way has
+        no neighbour.
 
         Args:
             users: (m,) who ask, numbered from the shard's first user. attempt: number of the request, from 0, which
@@ -121,7 +121,7 @@ class Peers:
 
     def _neighbour(self, users: Users, position: Floats) -> Users:
         """A neighbour of each of m users, (m,), as a number from the shard's first user; -1 if she has no neighbour, or
-        if she is -1 herself.
+        if her own number is -1.
 
         Args:
             users: (m,) numbered likewise. position: (m,) numbers in [0, 1): where in the list of the user's neighbours
@@ -190,8 +190,8 @@ class Asking:
 
     def numbers(self, users: NDArray[np.integer], streams: Streams, shard: Shard) -> NDArray[np.int64]:
         """How many peers each of m users asks, (m,). A user's number is drawn with the configured probabilities. The
-        random numbers are those that are used when each user is simulated as a process of her own, so both ways give
-        equal results.
+        engine that simulates each user as a process of her own uses the same random numbers, so both ways give equal
+        results.
 
         Args:
             users: (m,) numbered from the shard's first user. streams: the replicate's sources of random numbers. shard:

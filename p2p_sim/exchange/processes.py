@@ -1,8 +1,8 @@
-"""Any protocol as SimPy processes: one process for each user, one event for each message.
+"""The engine that runs any protocol with SimPy: one process for each user, one event for each message.
 
 Random draws and travel times come from `MessageTiming`, as in the batched engine. For the label exchange
-(`LabelExchangeProtocol`) the results of the two engines are equal to the last bit; `batched_exchange` is much faster,
-as it handles many messages at a time.
+(`LabelExchangeProtocol`) the results of the two engines are equal to the last bit; `batched_exchange` is much faster
+because it handles many messages at a time.
 """
 
 import math
@@ -42,7 +42,7 @@ class ProcessExchange(SingleMessages):
     Args:
         protocol: what the users do. payload: (m,) the noisy label of each user, drawn once.
         shard, network, streams, roles, record, payload_bytes: as in `ExchangeRun`.
-        probe_every_s: seconds between the requests of an adversary who asks everybody. num_classes: K.
+        probe_every_s: seconds between the requests of an adversary who asks everybody. num_classes: number of classes.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class ProcessExchange(SingleMessages):
             self.arrival[key[0]] = min(self.arrival[key[0]], time)
 
     def _life(self, me: Me, start: float) -> Steps:
-        """A user's process, a generator that yields the events for which it waits: she waits until the time at which
+        """A user's process, a generator that yields the events for which it waits. She waits until the time at which
         she starts, and then follows the protocol.
 
         Args:
@@ -142,7 +142,8 @@ class ProcessExchange(SingleMessages):
     def _asking(self, user: int) -> Generator[simpy.Event, Any, Reply | None]:
         """The process of one question to a random peer: send a request and wait for the reply. If none comes in time,
         the network's setting for time-outs says whether the user asks again, takes her own noisy label in place of a
-        reply, or gives up. Its value is the reply, or None. user: who asks, numbered from the shard's first user.
+        reply, or gives up. The value of the process is the reply, or None. user: who asks, numbered from the shard's
+        first user.
         """
         rule = self._config.on_timeout
         # all her requests are numbered in one sequence, and each has random numbers of its own
@@ -200,11 +201,11 @@ class ProcessExchange(SingleMessages):
 
     def _on_submission(self, user: int, number: int, label: float) -> None:
         """Handle a label that reaches the learner. The network may deliver two copies of one submission; the learner
-        takes the first.
+        uses only the copy that arrives first.
 
         Args:
-            user: who submitted. number: number of the submission among all of this user, from 0. label: the class that
-            arrived, which faults of the network may have changed.
+            user: who submitted. number: number of the submission among all submissions of this user, from 0. label: the
+            class that arrived, which faults of the network may have changed.
         """
         self.deliver(SUBMISSION, user, None, label)
         if (user, number) not in self._submitted:
@@ -275,7 +276,7 @@ class ProcessExchange(SingleMessages):
 
     def wait(self, seconds: float) -> simpy.Event:
         """An event that happens some seconds from now. It comes after all other events of that moment, so that a
-        message that arrives exactly then is handled before.
+        message that arrives exactly then is handled before it.
         """
         self._protocol.check_wait(seconds)
         over = self.clock.event()
@@ -287,10 +288,10 @@ class ProcessExchange(SingleMessages):
         value is the first reply that came in time, or None if the request expired.
 
         Args:
-            user: who asks. earlier: how many requests are reserved for her earlier questions; `earlier` + `attempt`
-            gives the request its own random numbers. attempt: 0 for the first request, above 0 for repetitions after a
-            time-out. path: the users whom the request reaches on its random walk, of whom the last answers; -1: there
-            is nobody to ask.
+            user: who asks. earlier: how many request numbers are reserved for her earlier questions; `earlier` +
+            `attempt` gives the request its own random numbers. attempt: 0 for the first request, above 0 for
+            repetitions after a time-out. path: the users whom the request reaches on its random walk, of whom the last
+            answers; -1: there is nobody to ask.
         """
         deadline = self.clock.now + self._config.timeout_s(attempt)
         question = PendingRequest(
@@ -345,7 +346,7 @@ class ProcessExchange(SingleMessages):
         label = self._protocol.answer(self._users[node], Request(user))
         if label is None:
             return
-        # copies of a reply: 0 and its duplicate 1 to the request itself, 2 and 3 to the request's duplicate
+        # copies of a reply: 0 and its duplicate 1 answer the request itself, 2 and 3 answer the request's duplicate
         for number in range(2 * copy, 2 * copy + self.journey.copies):
             self.send_message(
                 "reply",

@@ -27,7 +27,8 @@ class Reply:
     """A noisy label that a user got for her request.
 
     label: the label as it arrived. source: the user whose label it is, numbered from the shard's first user. own:
-    whether the user takes her own noisy label because no reply came in time, if the network's `on_timeout` says so.
+    whether this is the user's own noisy label, taken because no reply came in time (the network's `on_timeout` may say
+    so).
     """
 
     label: int
@@ -51,7 +52,7 @@ class Request:
 class PendingRequest:
     """A request of a user whose process waits, or waited, for the reply.
 
-    user: who asks, numbered from the shard's first user. earlier: how many requests are reserved for her earlier
+    user: who asks, numbered from the shard's first user. earlier: how many request numbers are reserved for her earlier
     questions. attempt: number of the request for this question, from 0. begin_s, deadline_s: when the request was sent,
     and until when a reply counts, seconds. reply: the event for which her process waits. answered_s: when the first
     reply in time came, seconds; infinity: none.
@@ -95,8 +96,8 @@ class Protocol(ABC):
     def law(self) -> SubmissionLaw | None:
         """The law that the protocol claims for what a user submits, for labels of two classes: the probability that she
         submits; and the probability that her submission is a one, as a function of the share of ones among the noisy
-        labels of her cluster. None: the protocol claims no law. With a true claim, a smaller ε than that of the noise
-        alone can be stated.
+        labels of her cluster. None: the protocol claims no law. If the claim is true, a smaller ε than that of the
+        noise alone can be stated.
         """
         return None
 
@@ -176,8 +177,8 @@ class Me:
 
 @dataclass(frozen=True)
 class LabelExchangeProtocol(Protocol):
-    """Algorithm 2 of the clustering paper, with one peer or several. sampling_rate: θ. asking: how many peers a user
-    asks.
+    """Algorithm 2 of the clustering paper, with one peer or several. sampling_rate: θ, the probability that a user
+    submits. asking: how many peers a user asks.
     """
 
     sampling_rate: float
@@ -205,10 +206,11 @@ class LabelExchangeProtocol(Protocol):
 
 
 def majority(replies: list[Reply]) -> Reply:
-    """The reply that a user submits if she asked several peers: the first of `replies` with the commonest label. If in
-    any reply she took her own label because none came, the result is marked so too (`own`).
+    """The reply that a user submits if she asked several peers: the first of `replies` with the commonest label. If any
+    of `replies` is her own label, taken because no reply came (`own`), the result is marked as `own` too.
 
-    As peers are drawn independently from one distribution, taking the first of equally common labels is a fair choice.
+    Because peers are drawn independently from one distribution, taking the first of equally common labels is a fair
+    choice.
     """
     [(label, _)] = Counter(reply.label for reply in replies).most_common(1)
     first = next(reply for reply in replies if reply.label == label)
@@ -218,8 +220,8 @@ def majority(replies: list[Reply]) -> Reply:
 class CheckedProtocol(Protocol):
     """A protocol with checks of every step; an InputError of one line names the package and method of a wrong step.
 
-    protocol: the checked protocol; it is copied, since it may keep facts about the users of one run. num_classes: K.
-    users: number of users of the shard.
+    protocol: the checked protocol; it is copied, since it may keep facts about the users of one run. num_classes:
+    number of classes. users: number of users of the shard.
 
     Raises:
         InputError: the protocol did something wrong; every method may raise it.

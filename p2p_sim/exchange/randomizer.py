@@ -1,11 +1,12 @@
 """Randomizers of labels, what protects a label once peers pass its payload on, and signed weights of noisy labels.
 
 A payload is the noisy message that a randomizer makes of a label. Signed weights undo the noise of labels on average;
-they are the modified loss of the clustering paper.
+they give the modified loss of the clustering paper.
 
-For a correction β and a law q of the K classes, let Q[y', y] = (1-β) 1{y' = y} + β q(y'). The loss of Algorithm 1,
-Σ_y' Q⁻¹[y', y] ℓ(h, x, y'), weighs the classes y' by column y of Q⁻¹ for a noisy label y. As Q⁻¹ = (I - β q 1ᵀ)/(1-β),
-no K × K matrix is formed. A column sums to one; its entries are at most 0, except the entry of y itself.
+For a probability β of redrawing a label and a law q of the K classes, let Q[y', y] = (1-β) 1{y' = y} + β q(y'). For a
+noisy label y, the loss of Algorithm 1, Σ_y' Q⁻¹[y', y] ℓ(h, x, y'), weighs the loss ℓ(h, x, y') of each class y' with
+column y of Q⁻¹ (h: the model, x: the features). Because Q⁻¹ = (I - β q 1ᵀ)/(1-β), where 1 is the vector of ones, no
+K × K matrix is formed. A column sums to one; its entries are at most 0, except the entry of y itself.
 """
 
 from abc import ABC, abstractmethod
@@ -26,9 +27,9 @@ PayloadKind = Literal["hard", "bits", "soft", "signed", "values"]
 
 def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_correction: float) -> Floats:
     """Weights of the K classes for each of m noisy labels, (m, K). A learner multiplies the loss of each class by its
-    weight, so that the noise is undone on average. For the label y the weights are column y of Q⁻¹, where Q[y', y] =
-    (1-β) 1{y' = y} + β q(y') is the probability to see the class y' if the label is y. Each line sums to one; only the
-    entry of y itself can be above 0.
+    weight, so that the noise is undone on average. For the noisy label z the weights are column z of Q⁻¹, where
+    Q[y', y] = (1-β) 1{y' = y} + β q(y') is the probability that a label y becomes the noisy label y'. The weights of
+    each label sum to one; only the weight of z itself can be above 0.
 
     >>> signed_weights(np.array([0]), np.array([0.5, 0.5]), 0.2).tolist()
     [[1.125, -0.125]]
@@ -52,7 +53,7 @@ def signed_weights(labels: NDArray[np.integer], distribution: Floats, bias_corre
 
 
 def check_labels(labels: NDArray[np.integer], num_classes: int) -> None:
-    """Raise InputError if any label lies outside 0..K-1; `num_classes` is K."""
+    """Raise InputError if any label lies outside 0..K-1. num_classes: K."""
     if labels.size and not 0 <= int(labels.min()) <= int(labels.max()) < num_classes:
         raise InputError(f"labels: must lie in 0..{num_classes - 1}, found {labels.min()} to {labels.max()}")
 

@@ -27,7 +27,7 @@ class SingleMessages(ExchangeRun):
 
     Args:
         shard, network, streams, roles, sampling_rate, payload_bytes, record: as in `ExchangeRun`.
-        label_type: NumPy's type of a label. num_classes: K.
+        label_type: NumPy's type of a label. num_classes: number of classes.
     """
 
     def __init__(
@@ -51,12 +51,12 @@ class SingleMessages(ExchangeRun):
             leg: kind of message: "request", "reply", "submission", "push" (sent unasked), or the "probe" of an
             adversary who asks everybody, and its answer, the "confession". sender: a user. receiver: a user; None: the
             learner. arrive: handles the payload on arrival. owner: the user to whose request or submission the message
-            belongs; its random numbers are hers. earlier: how many requests are reserved for the owner's earlier
+            belongs; its random numbers are hers. earlier: how many request numbers are reserved for the owner's earlier
             questions; `earlier` + `attempt` says which of her random numbers decide on loss and travel time. attempt:
             number of the request for one question, from 0; for a submission, its number; -1: sent unasked. copy: number
-            of the copy; if it is odd and hop is 0, this is the network's duplicate of a message and is only sent if the
-            network makes one. hop: number of the step of a request's random walk, from 0. payload: the label or number
-            carried; -1: none.
+            of the copy; if it is odd and hop is 0, the message is a duplicate, which is sent only if the network makes
+            one. hop: number of the step of a request's random walk, from 0. payload: the label or number carried; -1:
+            none.
         """
         # loss and travel time come from the functions that the batched engine uses, called for one message
         j, counts, first = self.journey, self.ledger.counts, not (copy % 2 and hop == 0)

@@ -55,7 +55,7 @@ class Sent(Columns):
 
 @dataclass(frozen=True)
 class Spans(Columns):
-    """Periods of users. user: user index. begin_s, end_s: the two ends, seconds; they are equal for a single moment."""
+    """Periods of users. user: user index. begin_s, end_s: its start and end, seconds; equal for a single moment."""
 
     types = (np.int32, np.float64, np.float64)
     user: Users
@@ -65,11 +65,12 @@ class Spans(Columns):
 
 @dataclass(frozen=True)
 class Requests(Columns):
-    """Requests of users' processes, also of users who had nobody to ask. All arrays have one entry for each request.
+    """Requests of users' processes, including those of users who had nobody to ask. All arrays have one entry for each
+    request.
 
     user: user index. question: a number that all requests for one question share. attempt: number of the request among
-    these, from 0. begin_s, deadline_s: when it was sent, and until when a reply counts, seconds. answered_s: when the
-    first reply in time came, seconds; infinity: none did.
+    those for its question, from 0. begin_s, deadline_s: when it was sent, and until when a reply counts, seconds.
+    answered_s: when the first reply in time came, seconds; infinity: none did.
     """
 
     types = (np.int64, np.int64, np.int64, np.float64, np.float64, np.float64)
@@ -138,7 +139,7 @@ class Messages(Columns):
         return len(self.time_s)
 
     def select(self, rows: NDArray[np.bool_] | NDArray[np.intp]) -> Self:
-        """The messages in the chosen rows, a mask (m,) or row numbers."""
+        """The chosen messages. rows: a mask (m,), or numbers of messages."""
         return type(self)(*(column[rows] for column in vars(self).values()))
 
     @classmethod

@@ -83,7 +83,7 @@ class Explorer:
     @property
     def routes(self) -> list[Route]:
         """For each path (after the token) that the explorer answers, a route to the function that answers it."""
-        # these are computed in threads of this process; the questions of LANES may take minutes: in worker processes
+        # these are computed in threads of this process; questions of LANES may take minutes and go to worker processes
         computed: dict[str, Callable[[Request], dict[str, Any]]] = {
             "results": self._results,
             "runs": lambda request: self._runs.table(request.query_params.get("since", "")),

@@ -25,7 +25,9 @@ LARGEST_READ = 64_000_000
 only the lines are counted."""
 LineT = TypeVar("LineT")
 Stamp = tuple[tuple[str, int, int, int], ...]
-"""Name, inode, size and time of change of each file of a directory, except its lock. It differs when a file changes."""
+"""Name, inode, size and time of change of each file of a directory, except its lock. The stamp changes when a file
+changes.
+"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class _DirectoryReader:
         for entry in entries:
             if entry.is_symlink() and not _leads_to_itself(entry) and not entry.resolve().is_relative_to(root):
                 return None
-        # a directory keeps its line if its files have not changed since it was read and no process writes to it now
+        # a directory keeps its entry if its files have not changed since it was read and no process writes to it now
         _check_files(path)
         stamp = _stamp(entries)
         before, listed = self._read.get(path, ((), None))
@@ -147,7 +149,7 @@ def swept_keys(manifest: Mapping[str, Any]) -> list[str]:
 def is_running(path: Path) -> bool:
     """Whether a process writes to a results directory, according to the system's list of locks.
 
-    To try the directory's lock instead could stop a new run.
+    Trying to take the directory's lock instead could stop a new run.
     """
     try:
         inode = (path / results.LOCK).stat().st_ino
@@ -212,7 +214,8 @@ def _leads_to_itself(path: Path) -> bool:
 
 def _stamp(entries: list[Path]) -> Stamp:
     """Name, inode, size and time of change of each file of a results directory, so that a later change of the files can
-    be noticed. The file that a running process locks is left out, as its change says nothing about results.
+    be noticed. The file that a running process locks is left out because a change of this file says nothing about
+    results.
 
     entries: all files of the directory.
     """
@@ -249,8 +252,8 @@ class ReadableDirectory:
 
     @property
     def label(self) -> str:
-        """The directory's name as pages show it. If anything is unfinished or wrong about its results, this follows in
-        brackets.
+        """The directory's name as pages show it. If anything is unfinished or wrong about its results, the reason
+        follows in brackets.
         """
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
@@ -276,8 +279,8 @@ class ReadableDirectories:
             self._roots.append((published, published.resolve(), True))
 
     def all(self) -> list[ReadableDirectory]:
-        """The results directories that are there now, at most 2,000. They are ordered by the directories that were
-        named at the start, in their order, below which they were found, and then by name; damaged ones come last.
+        """The results directories that are there now, at most 2,000. They come in the order of the directories named at
+        the start below which they were found, and then by name. Damaged directories come last.
         """
         directories: dict[Path, ReadableDirectory] = {}
         with self._lock:

@@ -28,8 +28,8 @@ def offered() -> list[dict[str, str]]:
 
 
 def _refusal(users: object) -> str:
-    """A message that an exchange of so many users, above 20,000, is too large to be shown as an animation; empty if it
-    is not, or if `users` is no whole number.
+    """The message that an exchange of this many users is too large to be shown as an animation. It is empty for at most
+    20,000 users, or if `users` is no whole number.
     """
     if not isinstance(users, int) or users <= MOST_USERS:
         return ""
@@ -58,7 +58,7 @@ def film(fields: Mapping[str, str]) -> dict[str, Any]:
 
 def chosen(fields: Mapping[str, str]) -> Scenario:
     """The scenario that a browser's fields describe. Its engine is set to "events", which simulates every message,
-    unless the scenario has "processes", which also does and runs a process for each user.
+    unless it is "processes", which also simulates every message and runs a process for each user.
 
     Args:
         fields: texts by name. scenario: a shipped scenario's name; or text: a scenario in TOML. loss, retry, attempts,
@@ -127,7 +127,7 @@ def _changes(text: str) -> list[tuple[str, Any]]:
 
 
 def _check_no_file(tree: Mapping[str, Any]) -> None:
-    """Raise InputError if a scenario names a file, as a browser must not make this machine read files. tree: the
+    """Raise InputError if a scenario names a file, because a browser must not make this machine read files. tree: the
     scenario, or some of its keys, as nested tables. The keys for files are "path", "file" and "files", at any depth.
     """
     for key, _ in keys_within(tree):

@@ -33,12 +33,12 @@ LONGEST_BODY = 200_000
 
 
 class Guard:
-    """An ASGI application before another one: it refuses requests with 403, or hands them on without the token.
+    """An ASGI application in front of another one: it refuses requests with 403, or hands them on without the token.
 
     A request is handed on if its path begins with the token, its Host is `host`, and its Origin, if it has one, is
     that of `host`. If the browser's header Sec-Fetch-Site says that another site caused a request, it is refused unless
     it opens a page of the explorer by the page's whole address. Websockets and other upgrades of a connection are
-    refused, as the explorer uses none. No more than `MOST_AT_ONCE` requests are answered at a time.
+    refused because the explorer uses none. No more than `MOST_AT_ONCE` requests are answered at a time.
 
     Args:
         inner: the application that answers. token: secret text. host: address and port, such as 127.0.0.1:8000.
@@ -100,8 +100,8 @@ class Guard:
 
 def _adding(send: Send) -> Send:
     """A function that sends messages of a response as `send` does, but adds headers for security and against caching
-    where the response lacks them. They forbid pages to load anything from elsewhere, and browsers to tell other sites
-    the address, which contains the token.
+    where the response lacks them. The headers forbid pages to load anything from elsewhere. They also forbid browsers
+    to tell other sites the address, which contains the token.
     """
 
     async def sending(message: Message) -> None:

@@ -48,7 +48,7 @@ COLUMNS = {"learner": "epsilon_upper", "coalition": "epsilon_coalition_upper", "
 
 def privacy_answer(fields: Fields) -> dict[str, Any]:
     """The page's answer to a question about a label exchange: an observer's ε at a given δ, or δ at a given ε. It is
-    all that `p2p-sim privacy` prints, except by how much the observer's chance to guess a label right grows.
+    all that `p2p-sim privacy` prints, except how much the observer's chance to guess a label right grows.
 
     Args:
         fields: texts from the browser, by name: cluster_size, flip_prob (α), sampling_rate (θ), observer, members
@@ -56,8 +56,9 @@ def privacy_answer(fields: Fields) -> dict[str, Any]:
         num_classes, and delta or epsilon. An empty field gets the command's default.
 
     Returns:
-        lines: the printed table. figures: bounds of ε and δ as numbers, None where unknown. beware: a warning to
-        peers and coalitions if δ is large, else empty. protects: what is protected from whom, if the conditions
+        lines: the printed table. figures: bounds of ε and δ as numbers, None where unknown. beware: a warning if the
+        observer is a peer or a coalition and δ is large, else empty. protects: what is protected from whom, if the
+        conditions
         hold. conditions: these conditions, as sentences. command: the command line `p2p-sim privacy` for this
         question. scenario: a scenario file with such a cluster as TOML text, empty if there is none. column: the
         name of the column in which result rows of that scenario state this observer's ε; empty if there is none.
@@ -148,7 +149,7 @@ def _profile(question: Question, delta: float | None, epsilon: float | None) -> 
     check_given(question, delta, epsilon)
     observer = observer_of(question)
     delta = max(delta or 0.0, LEAST_DELTA)
-    if question.num_classes > 2:  # lower ends take long, and a curve needs none
+    if question.num_classes > 2:  # lower bounds take long, and a curve needs none
         _, largest = cross(lambda e: not observer.satisfies(e, delta), question.flip_prob, 0.02, question.num_classes)
         return Profile(lambda grid: [Bracket(0.0, observer.certified_delta(e)) for e in grid], largest, FEWER)
     largest = observer.epsilon(delta).epsilon_upper
@@ -273,7 +274,7 @@ def _question(fields: Fields) -> Question:
 
 
 def _present(number: NumberT | None, option: str) -> NumberT:
-    """The number itself. If it is None, as the field was empty, an InputError names the option that is missing."""
+    """The number itself. If it is None because the field was empty, an InputError names the option that is missing."""
     if number is None:
         raise InputError(f"--{option}: is missing")
     return number

@@ -18,7 +18,7 @@ State = Literal["running", "finished", "stopped"]
 LAST = 30
 """Largest number of rows, and largest number of failures, that are shown."""
 WINDOW_S = 60.0
-"""The time to the end is estimated from the speed during the last seconds; this is their number."""
+"""The time to the end is estimated from the speed during the last minute, which has this many seconds."""
 FIGURES = ("accuracy", "error_rate", "excess_risk", "epsilon_upper")
 
 
@@ -56,12 +56,14 @@ class Watch:
 
     def look(self, directory: ReadableDirectory, now: float | None = None) -> dict[str, Any]:
         """The progress of a sweep for the page, by name. "state" is "running", "finished" or "stopped". "points",
-        "replicates" (of each point) and "total" are what the sweep has when finished, "done" and "failed" the numbers
-        of rows so far. "left_s" is the time to the end in seconds, None if unknown. "rows" are the last rows as texts,
-        newest first, under the headings "columns"; "failures" has a line for each of the last failures.
+        "replicates" (of each point) and "total" (rows) are the numbers that the finished sweep has. "done" is the
+        number of rows so far, "failed" that of failed replicates. "left_s" is the time to the end in seconds, None if
+        unknown. "rows" are the last rows as texts, newest first, under the headings "columns"; "failures" has a line
+        for each of the last failures.
 
         Args:
-            directory: the directory with the sweep's results. now: seconds of a steady clock; default: this machine's.
+            directory: the directory with the sweep's results. now: the time on a steady clock, seconds; default: the
+            time on this machine's clock.
 
         Raises:
             InputError: the directory cannot be read, or is damaged.

@@ -97,10 +97,10 @@ class Worth:
         return self._view_of(self._request)
 
     def _view_of(self, request: FigureRequest) -> View:
-        """The columns that a figure of lines shows: those along x and y, `group`, of which each combination of values
-        makes a line, and `facet`, of which each value makes a panel. Axes that the page's user did not name are chosen.
-        If she named no column for lines and none is chosen, the first swept key whose values are texts, 2 to 21 of
-        them, such as the mechanism, makes lines. So no line joins results of two mechanisms.
+        """The columns that a figure of lines shows: those along x and y, those in `group` (each combination of their
+        values makes a line) and `facet` (each of its values makes a panel). Axes that the page's user did not name are
+        chosen. If she named no column for lines and none is chosen, lines are made by the first swept key, such as the
+        mechanism, that has 2 to 21 values and whose values are texts. So no line joins results of two mechanisms.
 
         Args:
             request: the columns that the page's user named for x, y, group and facet; None: not named.
@@ -134,8 +134,8 @@ class Worth:
     def chart(self) -> dict[str, Any]:
         """The chart as data for the browser, which draws it: lines of points in panels or, if a column is to be shown
         as colours, coloured cells. It has the title and the caption, the axes "x" and "y", the headings of "panels",
-        the "lines" with their points, and "levels", a horizontal line of the same learner without privacy, if one is
-        right.
+        the "lines" with their points, and "levels", a horizontal line of the same learner without privacy, if a single
+        line is right for all points.
 
         Raises:
             InputError: a column is not there or not fit for its use, or there are too many lines or cells.
@@ -294,7 +294,7 @@ class Worth:
         return [{"label": reference_text(self.view.y), "dash": "7 5", "pieces": [{"points": [level]}]}]
 
     def point(self, key: str) -> dict[str, Any]:
-        """A point as data for the browser: its description ("name"), its figures as pairs of texts ("lines"), and its
+        """A point as data for the browser: its description ("name"), its values as pairs of texts ("lines"), and its
         scenario as TOML. key: the point's name.
 
         Raises:
@@ -323,7 +323,7 @@ class Worth:
 
     def written(self, format_: str) -> bytes:
         """The content of a file to download: "png" and "svg" are the figure as `p2p-sim plot` draws it, "csv" is the
-        table of points. Another format is an InputError.
+        table of points. Another format raises InputError.
         """
         if format_ == "csv":
             text = io.StringIO()

@@ -1,4 +1,4 @@
-"""The table of runs: the settings, progress and figures of each results directory.
+"""The table of runs: the settings, progress and figures (numbers such as accuracy and ε) of each results directory.
 
 A directory is read when it is new or when one of its files has changed. Only lines added to its file of rows are read.
 """
@@ -193,7 +193,7 @@ class RunsTable:
 
 
 def _line(directory: ReadableDirectory, run: _ListedRun, keys: Iterable[str]) -> dict[str, Any]:
-    """A line of the table for the browser, with the scenario's values of `keys`; the entry why says what is wrong or
+    """A line of the table for the browser, with the scenario's values of `keys`; the entry "why" says what is wrong or
     unfinished.
     """
     return {
@@ -282,8 +282,8 @@ def _lines(lines: Tail, path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
 
 
 def _table(path: Path) -> Iterator[tuple[bool, Mapping[str, Any]]]:
-    """Yield the rows of a Parquet table, each with whether it is the first. They have only the columns from which the
-    figures are computed.
+    """Yield the rows of a Parquet table, each with whether it is the first. The rows have only the columns that the
+    figures need.
     """
     from pyarrow import ArrowInvalid, parquet
 

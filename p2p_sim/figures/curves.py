@@ -182,7 +182,7 @@ def plot_by_trust(
     """
     looks = {}
     for hue, labels in enumerate(groups.values()):
-        # step: the share of white that each line of a group has more than the line before; at most 0.6 in all
+        # step: how much more white each line of a group has than the line before; the last line has at most 0.6
         step = min(0.13, 0.6 / max(len(labels) - 1, 1))
         for index, label in enumerate(labels):
             rgb = to_rgb(COLOURS[hue % len(COLOURS)])
@@ -228,8 +228,8 @@ def _legend(
 
 @dataclass(frozen=True)
 class Marks:
-    """One panel of a figure that compares groups: its table has a line for each pair of a named row of the panel and a
-    group.
+    """One panel of a figure that compares groups. The panel has named rows of marks; its table has a line for each pair
+    of such a row and a group.
 
     row, group: names of the two columns of texts. value: name of a column of numbers; the columns value + LOW and value
     + HIGH have the ends of the 95% intervals.

@@ -48,10 +48,10 @@ def plot_overlay(
         note says so. degrees: (p,) each user's number of neighbours, some of whom may not be drawn. epsilon: (p,)
         certified ε of each user's label. epsilon_local: ε₀, the ε of a noisy label alone, which is the upper end of the
         colours; may be infinite. member: (p,) whether a user is in the coalition; members have a rim of their own. own:
-        (p,) whether the learner got the user's own noisy label from herself because she got no reply; such a user is a
-        square. position: (p, 2) coordinates at which users are drawn, in any unit; None: a layout of the graph. path:
-        of the figure. statement: text below the title: against whom, at which δ and on what condition ε holds. note:
-        the caption, which names the run.
+        (p,) whether a user got no reply and the learner therefore got her own noisy label; such a user is a square.
+        position: (p, 2) coordinates at which users are drawn, in any unit; None: a layout of the graph. path: of the
+        figure. statement: text below the title: against whom, at which δ and on what condition ε holds. note: the
+        caption, which names the run.
     """
     graph = nx.Graph()
     graph.add_nodes_from(range(epsilon.size))
@@ -107,8 +107,8 @@ def plot_epsilon(
 
     Args:
         epsilon: (n,) certified ε of each of n users; may be infinite. epsilon_local: ε₀, the ε of a noisy label alone.
-        own: (n,) whether the learner got the user's own noisy label from herself because she got no reply; such users
-        have a mark of their own. cluster_offsets: (C+1,) first user of each of C clusters; cluster c holds users
+        own: (n,) whether a user got no reply and the learner therefore got her own noisy label; such users have a mark
+        of their own. cluster_offsets: (C+1,) first user of each of C clusters; cluster c holds users
         offsets[c]..offsets[c+1]-1. path: of the figure. statement: text below the title: against whom, at which δ and
         on what condition ε holds. note: the caption, which names the run.
     """
@@ -161,7 +161,7 @@ def _top(epsilon: Floats, epsilon_local: float) -> float:
 def plot_attacked(curves: Mapping[str, Floats], type_one: Floats, drawn: Drawn, title: str, path: Path) -> None:
     """Draw the errors of tests that decide which of two labels a user holds: the type II error against the type I
     error. Curves show the least errors that privacy bounds allow; points show the shares of errors that an attack
-    reached, and a line the upper ends of their confidence bounds.
+    reached, and a line shows the upper confidence bounds of these shares.
 
     Args:
         curves: by name, the least type II error at each type I error of `type_one`; a curve with "paper" in its name is

@@ -158,8 +158,8 @@ def apart(lines: list[Series], places: Sequence[str] | None) -> list[Series]:
 
 def reference_text(y: str) -> str:
     """The legend's text for the grey reference line of a figure, which shows the same measure without privacy. For the
-    columns "half_l1" and "cells", which describe a density, it is "the same cells without noise"; for all other
-    measures it is "the same learner without privacy".
+    columns "half_l1" and "cells", which describe a released density (a histogram of the users' features), it is "the
+    same cells without noise"; for all other measures it is "the same learner without privacy".
 
     Args:
         y: the column along the vertical axis.
@@ -180,8 +180,8 @@ def baseline_text(y: str) -> str:
 class ReferenceLines(NamedTuple):
     """The learner without privacy in one panel: one level for all x, or lines if its value differs between points.
 
-    column: of the table, with its values. level: one point with the level and its interval; None if there are lines.
-    lines: empty if there is a level.
+    column: the table's column with this learner's values. level: one point with the level and its interval; None if
+    there are lines. lines: empty if there is a level.
     """
 
     column: str

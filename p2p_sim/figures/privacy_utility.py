@@ -27,8 +27,9 @@ STATEMENTS = (
 def plot_privacy_utility(rows: pd.DataFrame, title: str, path: Path) -> None:
     """Draw the quality of one result against every ε that somebody could state for it: that of the worst cluster, that
     against a coalition, those of the paper's formulas, and ε₀, which counts only the noise on a label. The quality is
-    excess risk if the law of the data is known, and else accuracy. The quality of a released density is half its L1
-    error or, if that is unknown, its number of cells. All marks have the same height.
+    excess risk if the law of the data is known, and else accuracy. If a density (a histogram of the users' features) is
+    released, its quality is half its L1 error or, if that is unknown, its number of cells. All marks have the same
+    height.
 
     Args:
         rows: result rows of a single scenario, one for each replicate. title: the scenario's name. path: of the figure.
@@ -140,8 +141,8 @@ def statements(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def _ends(mean: Mean) -> tuple[float, float]:
-    """The lower and upper end of the confidence interval of a mean over replicates; twice the mean itself if it is of a
-    single replicate, which has no interval.
+    """The lower and upper end of the confidence interval of a mean over replicates; both are the mean itself if there
+    is a single replicate, which has no interval.
     """
     return (mean.low, mean.high) if mean.replicates > 1 else (mean.value, mean.value)
 
@@ -149,14 +150,15 @@ def _ends(mean: Mean) -> tuple[float, float]:
 def plot_search(trials: pd.DataFrame, column: str, *, more: bool, least_epsilon: bool, title: str, path: Path) -> None:
     """Draw the trials of a search for settings in two panels. The first shows the value of each trial in its order,
     with the best so far. The second shows the scores against ε, with a line through the trials that no other trial
-    beats in both.
+    beats in both score and ε.
 
     Args:
         trials: one row for each trial, with its number (trial), state ("finished" if all replicates ran), largest ε
         over replicates (epsilon_upper), whether it meets the goal (meets_goal), which data the search looked at (look:
-        "public", "released", "curator" or "oracle", which is true labels that no ε counts), and its mean score. column:
-        of the score. more: whether a higher score is better. least_epsilon: whether the search is for the smallest ε;
-        the first panel then shows ε; otherwise the search is for the best score. title: the goal. path: of the figure.
+        "public", "released", "curator" or "oracle"; "oracle" means true labels, which no ε counts), and its mean score.
+        column: name of the score's column. more: whether a higher score is better. least_epsilon: whether the search is
+        for the smallest ε; the first panel then shows ε; otherwise the search is for the best score. title: the goal.
+        path: of the figure.
     """
     look = str(trials["look"].iloc[0])
     note = {"oracle": "This search looked at true labels, which no ε here counts."}.get(look, f"Look: {look}.")
@@ -170,7 +172,7 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
 
     Args:
         axes: to draw on. trials: one row for each trial, with its number (trial) and whether it meets the goal
-        (meets_goal). column: of the values. more: whether a higher value is better.
+        (meets_goal). column: name of the values' column. more: whether a higher value is better.
     """
     meets = trials["meets_goal"].to_numpy(bool)
     values = trials[column].to_numpy(float)
@@ -186,11 +188,11 @@ def draw_progress(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> 
 
 
 def draw_front(axes: Axes, trials: pd.DataFrame, column: str, more: bool) -> None:
-    """Draw the finished trials' scores against ε, and a line through the trials that no other beats in both.
+    """Draw the finished trials' scores against ε, and a line through the trials that no other trial beats in both.
 
     Args:
         axes: to draw on. trials: one row for each trial, with its state and its largest ε over replicates
-        (epsilon_upper). column: of the score. more: whether a higher score is better.
+        (epsilon_upper). column: name of the score's column. more: whether a higher score is better.
     """
     finished = trials[trials["state"] == "finished"]
     finished = finished[np.isfinite(finished["epsilon_upper"].astype(float))]

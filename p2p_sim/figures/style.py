@@ -92,7 +92,7 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
             yield existing
         return
 
-    # made before the settings below, as pyplot may choose a backend; the pads, in inches, are the only margin
+    # made before the settings below because pyplot may choose a backend; the pads, in inches, are the only margin
     figure = pyplot.figure(figsize=(7.2, 4.4), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08))
     with rc_context({**RC, "text.parse_math": True}):
         axes = figure.subplots()
@@ -104,8 +104,8 @@ def on_axes(existing: "Axes | None") -> Iterator["Axes"]:
 @contextmanager
 def _literal(*texts: "Text") -> Iterator[None]:
     """A context in which a dollar sign in the given texts of a figure is a plain character. What is written into them
-    inside the context stays plain. Once it has ended, a new text in them is read as mathematics between dollar signs
-    again, if it was before.
+    inside the context stays plain. Once the context has ended, new texts are read as mathematics between dollar signs
+    again, if they were before.
     """
     before = [(text.get_text(), text.get_parse_math()) for text in texts]
     for text in texts:
@@ -120,7 +120,7 @@ def _literal(*texts: "Text") -> Iterator[None]:
 
 
 def inches(axes: "Axes") -> tuple[float, float]:
-    """The width and height of axes in inches, by the layout so far; drawing the figure may still change them."""
+    """The width and height of axes in inches, in the layout so far; drawing the figure may still change them."""
     figure, size = cast("Figure", axes.get_figure(root=True)), axes.get_window_extent()
     return size.width / figure.dpi, size.height / figure.dpi
 
@@ -169,8 +169,8 @@ def save(figure: "Figure", path: Path) -> None:
 
 
 def powers_of_ten(axis: "Axis") -> None:
-    """Label the ticks of a logarithmic axis with powers of ten. The exponents are superscript characters, as texts are
-    not parsed as mathematics.
+    """Label the ticks of a logarithmic axis with powers of ten. The exponents are superscript characters because texts
+    are not parsed as mathematics.
     """
     from matplotlib.ticker import FuncFormatter, NullFormatter
 

@@ -135,7 +135,7 @@ def draw_lines(axes: Axes, table: pd.DataFrame, view: View, held: str = "") -> s
 
 def draw_series(axes: Axes, line: Series, view: View, places: Sequence[str] | None) -> None:
     """Draw one line with its 95% intervals. They are a band if x is a number, the points are joined in the order of x,
-    and there are at least three points. Otherwise they are bars.
+    and there are at least three points. Otherwise they are error bars.
 
     Args:
         axes: to draw on. line: its label, its points (one row each, with the coordinate along x in the column "at"),
@@ -252,8 +252,8 @@ def _name_marks(axes: Axes, drawn: pd.DataFrame, view: View) -> None:
     The first mark of a line also gets the key's symbol, such as "α = 0.1"; the others get the value alone.
 
     A name that would cover a mark or another name, or would leave the panel, is left out. Both ends of each line are
-    named first; if a line has more than 12 points, only its ends are named. Call this last, as the final layout decides
-    what fits.
+    named first; if a line has more than 12 points, only its ends are named. Call this last because the final layout
+    decides what fits.
 
     Args:
         axes: on which the lines are. drawn: their points, one row each. view: the figure's columns.

@@ -101,7 +101,7 @@ def film_html(network: ObservedNetwork) -> str:
 
 def _privacy(film: Film) -> dict[str, Any]:
     """What a film's page states about privacy, as texts and numbers by name. It comes from the run's privacy statement
-    against a learner who sees the set of submissions. Its user is the one with the largest certified ε.
+    against a learner who sees the set of submissions. The user whom it names has the largest certified ε.
 
     Returns:
         epsilon, delta: the bound. epsilon_local: ε₀ of a noisy label alone. protects: a sentence on what is protected

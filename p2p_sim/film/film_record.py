@@ -1,4 +1,4 @@
-"""The record of an exchange that a film shows, and its state at one moment."""
+"""The record of an exchange that a film shows, and the state of the exchange at one moment."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,12 +10,13 @@ from p2p_sim.film.layout import FilmLayout, Floats, Integers, places_of
 from p2p_sim.replicate import ObservedNetwork, books
 
 MOST_USERS, MOST_MESSAGES = 300, 3_000
-"""Largest numbers of users and of messages of which a film shows all; of a larger run it shows a sample."""
+"""Largest numbers of users and of messages of a run whose film shows all users; of a larger run it shows a sample."""
 STEPS = 400
-"""The number of equal time steps of a film that shows a sample; it has the counts of the whole run at the end of each.
-"""
+"""Number of equal time steps of a film that shows a sample; at the end of each it has the counts of the whole run."""
 NOT_SHOWN, HIDDEN_MEMBER = -2, -3
-"""Numbers below LEARNER that stand for users outside the sample: NOT_SHOWN, or HIDDEN_MEMBER for the coalition's."""
+"""Numbers below LEARNER that stand for users outside the sample: NOT_SHOWN, or HIDDEN_MEMBER for members of the
+coalition.
+"""
 LOST, OFFLINE, DELIVERED, LATE = range(4)
 COUNTS = {
     "sent": "messages_sent",
@@ -36,8 +37,8 @@ class Shown(Sent):
 
     sender, receiver: position among the film's users, LEARNER, NOT_SHOWN or HIDDEN_MEMBER. how: LOST, OFFLINE (its
     receiver was offline), DELIVERED, or LATE (delivered and dropped). label: the noisy label in the message. It is -1
-    in a request and if messages carry more than a class. It is also -1, as it is unknown, in a message that did not
-    arrive in a scenario's own protocol.
+    in a request and if messages carry more than a class. In a scenario's own protocol it is also -1 in a message that
+    did not arrive, because its label is unknown.
     """
 
     types = (*Sent.types, np.int64, np.int64)  # type: ignore[assignment]
@@ -82,8 +83,8 @@ class Film:
     @cached_property
     def timeline(self) -> dict[str, list[float]] | None:
         """The counts of the whole run as they grow over time: for each name, 401 numbers, at equally spaced moments
-        from the beginning to the end; "at_s" has these moments in seconds. None if the film shows all users, as the
-        counts then follow from their messages.
+        from the beginning to the end; "at_s" has these moments in seconds. None if the film shows all users, because
+        the counts then follow from their messages.
 
         The names are sent, duplicated, lost, undelivered (the receiver was offline) and delivered messages; submitted
         (submissions that the learner took); expired requests; retries (requests asked again); and unanswered (questions
@@ -180,8 +181,8 @@ def _last(times: Floats) -> float:
 def _fates(network: ObservedNetwork) -> Fates:
     """What became of users' requests in a label exchange. For each user: when she first asked, and when it was certain
     that she gets no label. For requests: when they expired, and when users asked again. All are in seconds, infinity
-    for never. They follow from the messages that were sent and from the requests that expired, as each user has a
-    single question.
+    for never. Because each user has a single question, these times follow from the messages that were sent and from the
+    requests that expired.
     """
     sent, expired, n = network.trace.sent, network.trace.expired, network.num_users
     own, reply = (sent.kind == REQUEST) & ~sent.forwarded, (sent.kind == REPLY) & (sent.receiver >= 0)
@@ -286,9 +287,9 @@ def _company(network: ObservedNetwork, begin: int, most: int) -> Integers:
 def _messages(network: ObservedNetwork, users: Integers) -> Shown:
     """The messages that some users sent or received, in the order in which they were sent, each with its kind, sender,
     receiver, times, the noisy label that it carries (-1: none or unknown), and its end. The end is: lost, not delivered
-    as the receiver was offline, delivered, or delivered and dropped as it was too late. A sender or receiver is given
-    by the position in `users`, or by -1 for the learner, -2 for any other user, and -3 for any other user who is in the
-    coalition (she tells the learner what she sees).
+    because the receiver was offline, delivered, or delivered and dropped because it was too late. A sender or receiver
+    is given by the position in `users`, or by -1 for the learner, -2 for any other user, and -3 for any other user who
+    is in the coalition (she tells the learner what she sees).
 
     Args:
         network: what happened in the run. users: (u,) numbers of the users, ascending.
@@ -359,7 +360,7 @@ def flying(film: Film, at_s: float) -> list[tuple[int, float, float, float, floa
     failed = m.how <= OFFLINE
     end = np.where(m.how == LOST, m.sent_s + linger, m.arrives_s)
     rows = np.flatnonzero(drawn & (at_s < end + np.where(failed, linger, 0.0)))
-    where = np.vstack([film.places.user, film.places.learner])  # the learner's place is last, as LEARNER is -1
+    where = np.vstack([film.places.user, film.places.learner])  # the learner's place is last, because LEARNER is -1
     begin, goal = where[m.sender[rows]], where[m.receiver[rows]]
     share = np.minimum((at_s - m.sent_s[rows]) / np.maximum(end[rows] - m.sent_s[rows], 1e-300), 1.0)
     kind = np.where(failed[rows] & (share == 1.0), 0, m.kind[rows])

@@ -25,7 +25,7 @@ class FilmLayout:
 
     user: (u, 2) points of users. radius: radius of a user's marker. cluster: (c,) numbers of the clusters shown. disc:
     (c, 3) centres and radii of the discs of these clusters. learner: the learner's centre. edges: (e, 2) pairs of
-    neighbours in the overlay, as rows of `user`.
+    neighbours in the overlay, as indices into `user`.
     """
 
     user: Floats

@@ -1,8 +1,8 @@
 """The opening of a film: the way of one user's label, step by step, and what the learner learns of the label.
 
 The user is the target. The learner considers both labels equally likely for her and knows the true labels of the other
-n-1 users of her cluster; `ones` of these labels are 1. It sees t submissions of the cluster; k of them are 1. Which
-users submit does not depend on labels, and each submission is the noisy label of a uniformly random member of the
+n-1 users of her cluster; `ones` of these labels are 1. The learner sees t submissions of the cluster; k of them are 1.
+Which users submit does not depend on labels, and each submission is the noisy label of a uniformly random member of the
 cluster. Let X be the number of the others' noisy labels that are 1, and z the target's noisy label. Given X and z,
 k ~ Bin(t, (X + z)/n). Let L_z be the mean of the probability of k over X = ones - Bin(ones, α) + Bin(n-1-ones, α).
 Then, for the target's true label y and the learner's view (what it sees),
@@ -10,8 +10,8 @@ Then, for the target's true label y and the learner's view (what it sees),
     Pr[view | label y] ∝ (1-α) L_y + α L_{1-y},   Pr[y = 1 | view] = ((1-α) L_1 + α L_0) / (L_0 + L_1).
 
 The mean of |Pr[y = 1 | view] - 1/2| over views is half the total variation distance of the two laws of the view,
-δ(0)/2. It is the learner's advantage for these labels of the others. The accountant's advantage is the largest over all
-labels.
+δ(0)/2. It is the learner's advantage if the others have these labels. The accountant's advantage is the largest over
+all labels of the others.
 """
 
 import math
@@ -72,7 +72,7 @@ def learned_of(network: ObservedNetwork, user: int) -> Posterior | None:
     submitted = labels.noisy[network.source[first:last][np.isfinite(network.submitted_s[first:last])]]
     ones = int(labels.true[first:last].sum() - labels.true[user])
     model = LabelExchange(n, alpha, theta)
-    # δ(0)/2 for these labels; swapping the labels mirrors them
+    # δ(0)/2 for these labels of the others; it does not change if the labels 0 and 1 are swapped
     here = DeltaEvaluator(model.setting, _LOG_TAIL).at(min(ones, n - 1 - ones), 0.0)
     return Posterior(
         n, submitted.size, int(submitted.sum()),
@@ -307,8 +307,8 @@ def _exchange(film: Film, user: int, peer: int) -> list[StoryStep]:
 def _certain(learned: Posterior, true: int) -> tuple[Markup, ...]:
     """The text at the end of a film's opening if the learner's final belief in the user's true label can be computed
     exactly: the caption of the last scene, and three paragraphs below the opening. They say that both labels were
-    equally probable before, how probable hers is now, how far the learner gets on average, and that it knows all other
-    users' true labels.
+    equally probable before, how probable her true label is now, how far the learner gets on average, and that it knows
+    all other users' true labels.
 
     Args:
         learned: what the learner learned of the user's label. true: her true label, 0 or 1.

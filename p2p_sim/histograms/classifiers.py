@@ -90,9 +90,9 @@ class PCL(HistogramClassifier):
 
     The votes of each cube, even of an empty one, get Laplace noise of scale 1/ε once; a query draws no noise. Points
     outside [0, 1]^d are moved to its boundary, with a warning. The counts of cells are not released. So `predict_proba`
-    divides votes by n r^d, the mean count of n rows under the uniform law. Its answers order points by confidence, but
-    are not calibrated. Only the methods' answers are private: the fitted object contains the exact votes and the
-    noise's seed.
+    divides votes by n r^d, the mean count of n rows under the uniform law. The answers of `predict_proba` order points
+    by confidence, but are not calibrated. Only the methods' answers are private: the fitted object contains the exact
+    votes and the noise's seed.
 
     Args:
         epsilon: ε, above 0. side: public side r of the cubes; None: n^(-1/(2d)). random_state: seed of the noise. Use a
@@ -160,9 +160,9 @@ class LabelPrivateHistogram(PCL):
 class PCL2(PCL):
     """Private histogram rule on a bounded metric space (Algorithm 4): PCL on the Voronoi cells of a maximal r-packing.
 
-    A maximal r-packing is a set of points at least r apart to which no point can be added. By default the space is [0,
-    1]^d with the supremum norm and the packing is a grid, so that the cells are cubes. Otherwise the packing is chosen
-    greedily from the public points `reference`: a packing from the sample would reveal who is in it.
+    A maximal r-packing is a set of points at least r apart to which no point can be added. By default the space is
+    [0, 1]^d with the supremum norm and the packing is a grid, so that the cells are cubes. Otherwise the packing is
+    chosen greedily from the public points `reference`: a packing from the sample would reveal who is in it.
 
     Args:
         epsilon: ε, above 0. radius: r, public; None: n^(-1/(4d)). random_state: seed of the noise. reference: (N, d)
@@ -214,8 +214,8 @@ def packing_cells(rule: "PCL2 | PCL2b", points: Floats, *, bounded: bool) -> Par
     r = float(rows ** (-1.0 / (4.0 * dimension))) if rule.radius is None else rule.radius
     check_positive("radius", r)
     if rule.reference is None:
-        # The centres are 0, r, 2r, ... or r/2, 3r/2, ..., at most 1, as a packing lies within its space. Points beyond
-        # the last centre belong to its cell.
+        # The centres are 0, r, 2r, ... or r/2, 3r/2, ..., at most 1, because a packing lies within its space. Points
+        # beyond the last centre belong to its cell.
         count = max(1, math.floor(1.0 / r + 0.5 + 0.5 * (not rule.centred) + 1e-9)) if bounded else None
         cubes = Cubes(r, 0.0 if rule.centred else -r / 2.0, bounded, count)
         if bounded:

@@ -119,8 +119,7 @@ class PCDE(HistogramDensity):
         return self
 
     def _count(self, cells: Ints) -> CellCounts:
-        """The noisy number of examples in each cell, of cells whose noisy number reaches the threshold (2/ε) ln(2/δ) +
-        1.
+        """The noisy counts of examples in those cells whose noisy count reaches the threshold (2/ε) ln(2/δ) + 1.
 
         Args:
             cells: (n, d) the whole-number coordinates of the cube that holds each of n examples.

@@ -1,5 +1,5 @@
-"""A learner that combines features and clusters: a global model whose predictions are moved to the class shares of each
-cluster.
+"""A learner that uses features and clusters. It learns one global model from the features, and then moves the model's
+predictions so that their mean over each cluster equals smoothed class shares of the cluster.
 """
 
 import math
@@ -16,19 +16,21 @@ from p2p_sim.learning.noise_correction import ForwardCorrectionConfig, Observed
 from p2p_sim.mechanisms import LabelRelease, NoiseLaw, Predictor, cluster_shares
 
 PENALTIES = (1.0, 10.0, 100.0, 1000.0)
-"""Penalties on the global model's coefficients among which the learner chooses."""
+"""L2 penalties among which the learner chooses one for the global model's coefficients."""
 STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0, math.inf)
-"""The numbers s among which the learner chooses. In a cluster's class shares the global model's mean prediction counts
-like s labels.
+"""The numbers s among which the learner chooses. When a cluster's class shares are computed, the global model's mean
+prediction over the cluster counts as much as s labels of the cluster.
 
 If s is infinite, the labels of the cluster do not count."""
 
 
 def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Floats:
-    """Factors (C, K) that move predictions to given class shares of each cluster, found by up to 200 rounds of scaling.
+    """A factor for each cluster and class, (C, K), found by up to 200 rounds of scaling. The factors move predictions
+    to given class shares of each cluster.
 
-    A user's prediction times her cluster's factors, divided by its sum, is her new distribution. The mean of these new
-    distributions over a cluster's users equals the cluster's shares, to within 1e-7 if the rounds converge.
+    A user's K predicted probabilities, times the factors of her cluster and divided by their sum, are her new
+    distribution. The mean of these new distributions over a cluster's users equals the cluster's shares, to within 1e-7
+    if the rounds converge.
 
     Args:
         predicted: (n, K) positive distributions of the users, stored cluster by cluster; no cluster is empty. offsets:
@@ -47,18 +49,20 @@ def ratios(predicted: Floats, offsets: NDArray[np.int64], shares: Floats) -> Flo
 
 
 def _scaled(predicted: Floats, factors: Floats) -> Floats:
-    """The distributions (n, K) that are proportional to predictions (n, K) times factors (n, K)."""
+    """The distributions (n, K) that are proportional to predictions (n, K) times factors (n, K). Predictions below
+    1e-12 count as 1e-12.
+    """
     product = np.maximum(predicted, 1e-12) * factors
     return np.asarray(product / product.sum(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
 class _Evidence:
-    """Released labels, all or some of them, with class shares estimated from them for each cluster.
+    """Some or all of the released labels, with each cluster's class shares as estimated from these labels alone.
 
-    received: what the learner has. law: the public noise law of these labels. observed: the labels with their
-    likelihoods. shares: (C, K) class shares, estimated from the labels and corrected for their noise. count: (C,)
-    number of these labels in each cluster.
+    received: what the learner has, with these labels only. law: the public probabilities of these labels given the true
+    ones. observed: the labels with their likelihoods. shares: (C, K) class shares, estimated from the labels and
+    corrected for their noise. count: (C,) number of these labels in each cluster.
     """
 
     received: Received
@@ -73,8 +77,8 @@ class _Evidence:
         return cls(received, law, Observed.of(received, law), *cluster_shares(law, labels, received.cluster, clusters))
 
     def part(self, chosen: NDArray[np.bool_]) -> "_Evidence":
-        """The same for a part of the m released labels: these labels, their noise law, and the class shares estimated
-        from them alone.
+        """A part of the m released labels of this object, as an object of the same kind: the chosen labels, the law of
+        their noise, and the class shares of each cluster, estimated from these labels alone.
 
         Args:
             chosen: (m,) whether each label belongs to the part.
@@ -87,7 +91,7 @@ class _Evidence:
     @property
     def users(self) -> NDArray[np.intp]:
         """The numbers of the users whose labels may be among the released ones. If each released label is the user's
-        own, these are the users under whose names labels arrived. If it is the label of a random user of her cluster,
+        own, these are the users under whose names labels arrived. If each is the label of a random user of the cluster,
         these are all users of every cluster from which a label arrived.
         """
         if self.law.source == "user":
@@ -95,14 +99,14 @@ class _Evidence:
         return np.flatnonzero(np.repeat(self.count > 0, np.diff(self.received.cluster_offsets)))
 
     def factors(self, predicted: Floats, strength: float) -> Floats:
-        """Factors (n, K) for the predictions of n users, the same for all users of a cluster. Predictions times
-        factors, scaled to sum 1, have the mean (m q + s g)/(m + s) over the cluster, to within 1e-7 if the scaling
-        converges. Here q are the class shares estimated from the cluster's m released labels, and g is the mean
-        prediction over the cluster.
+        """Factors (n, K) for the predictions of n users; all users of a cluster have the same K factors. Predictions
+        times factors, scaled to sum 1, have the mean (m q + s g)/(m + s) over the cluster, to within 1e-7 if the
+        scaling converges. Here m is the number of the cluster's released labels, q are the class shares estimated from
+        them, and g is the mean prediction over the cluster.
 
         Args:
             predicted: (n, K) class probabilities that the global model predicts for all users. strength: s, the number
-            of labels as which g counts; if it is infinite, labels do not count and all factors are 1.
+            of labels as which g counts; if s is infinite, labels do not count and all factors are 1.
         """
         if math.isinf(strength):
             return np.ones(predicted.shape)
@@ -113,14 +117,15 @@ class _Evidence:
 
 
 class ClusterAndFeaturesConfig(Learner):
-    """A global model's p(y|x) times a factor for each cluster and class, which moves each cluster to its smoothed
-    shares.
+    """A global model's p(y|x) times a factor for each cluster and class. The factors move each cluster's mean
+    prediction to its smoothed class shares.
 
     The global model is `forward_correction`. A cluster's smoothed share of a class is (m q + s g) / (m + s). Here q is
     the share estimated from the cluster's m released labels and corrected for their noise, and g is the global model's
     mean prediction over the cluster's users. A new row belongs to the cluster of the nearest user. The penalty of the
-    global model is chosen so that half of the clusters predict the released labels of the other half best. The number s
-    is chosen likewise, with half of the labels. True labels are not looked at.
+    global model is chosen so that models learned from half of the clusters predict the released labels of the other
+    half best. The number s is chosen so that half of the released labels predict the other half best. True labels are
+    not looked at.
     """
 
     kind: Literal["cluster_and_features"] = "cluster_and_features"
@@ -138,7 +143,10 @@ class ClusterAndFeaturesConfig(Learner):
         return SoftLogisticRegressionConfig(max_iterations=self.max_iterations).fit(features, weights)
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from released hard labels, as the class describes.
+        """The predictor learned from released hard labels. First a global logistic regression on the features is
+        learned. Then its predictions are multiplied by a factor for each cluster and class, so that their mean over a
+        cluster's users becomes a weighted mean of two: the class shares estimated from the cluster's labels, and the
+        mean prediction itself.
 
         Args:
             received: the hard labels that arrived, the public probabilities of each released label given the true one,
@@ -155,9 +163,9 @@ class ClusterAndFeaturesConfig(Learner):
 
     def _penalty(self, whole: _Evidence) -> float:
         """The L2 penalty on the global model's coefficients, 1, 10, 100 or 1000, that fits the released labels best in
-        a cross-validation: a model learned from half of the clusters is judged by the likelihood of the released labels
-        of the other half, and the reverse. If several are equally good, it is the largest of them. No true label is
-        used.
+        a cross-validation. There a model learned from half of the clusters is judged by the likelihood of the released
+        labels of the other half, and the reverse. If several penalties are equally good, the largest is chosen. No true
+        label is used.
 
         Args:
             whole: all released labels, with the law of their noise.
@@ -174,10 +182,10 @@ class ClusterAndFeaturesConfig(Learner):
         return min(PENALTIES[::-1], key=loss)
 
     def _strength(self, whole: _Evidence, penalty: float) -> float:
-        """The number s (1, 3, 10, 30, 100, 300, 1000 or infinity) of labels as which the global model's mean prediction
-        counts beside a cluster's released labels. Model and cluster shares are learned from every second released
-        label; s is chosen so that the other labels have the largest likelihood. If several s are equally good, it is
-        the largest of them.
+        """The number s of labels as which the global model's mean prediction over a cluster counts when it is averaged
+        with the cluster's released labels: 1, 3, 10, 30, 100, 300, 1000 or infinity. The model and the cluster shares
+        are learned from every second released label, and s is chosen so that the other labels have the largest
+        likelihood. If several s are equally good, the largest is chosen.
 
         Args:
             whole: all released labels, with the law of their noise. penalty: L2 penalty on the global model's
@@ -193,9 +201,9 @@ class ClusterAndFeaturesConfig(Learner):
         return min(STRENGTHS[::-1], key=loss)
 
     def _model(self, evidence: _Evidence, penalty: float) -> Predictor:
-        """The global model, which uses features but no clusters (forward correction). It is the logistic regression
-        with an L2 penalty whose predictions, passed through the public noise on labels, give the released labels the
-        largest likelihood.
+        """The global model, which predicts from features without clusters (forward correction). It is a logistic
+        regression with an L2 penalty. Its predictions, passed through the public noise on labels, give the released
+        labels the largest penalised likelihood.
 
         Args:
             evidence: released labels with their likelihoods. penalty: weight of the L2 penalty on coefficients.
@@ -208,7 +216,8 @@ class ClusterAndFeaturesConfig(Learner):
 class _Moved:
     """A predictor: a model's probabilities times the class factors of the nearest user, scaled to sum 1.
 
-    users: (n, d) features of all users. factors: (n, K), the same for all users of a cluster.
+    users: (n, d) features of all users. factors: (n, K) factor of each user and class, the same for all users of a
+    cluster.
     """
 
     model: Predictor

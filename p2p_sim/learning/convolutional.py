@@ -46,8 +46,8 @@ class ConvolutionalConfig(Learner):
     """Seed of initial weights, order and dropout; absent: drawn from the scenario's seed, anew for each replicate."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The configuration itself if it has a seed; else a copy with a seed drawn from the random numbers of this
-        replicate (one repetition of the scenario). So replicates differ, and each can be run again. The seed decides on
+        """The configuration itself if it has a seed; otherwise a copy with a seed drawn from the random numbers of this
+        replicate (one repetition of the scenario). So replicates differ, and each can be run again. The seed determines
         the initial weights, the order of the images in training, and dropout.
 
         Args:
@@ -56,20 +56,22 @@ class ConvolutionalConfig(Learner):
         return self if self.seed is not None else self.model_copy(update={"seed": streams.integer_seed("learner")})
 
     @property
-    def has_reference(self) -> bool:  # type: ignore[override]  # of all other kinds it is a constant
-        """Whether a second network is trained on the true labels, to show what the first one loses by privacy."""
+    def has_reference(self) -> bool:  # type: ignore[override]  # in all other learners it is a constant
+        """Whether a second network is trained on the true labels; its results show how much the first network loses by
+        privacy.
+        """
         return self.nonprivate
 
     def check_installed(self) -> None:
-        """Raise InputError if PyTorch is missing, or the GPU that the scenario asks for."""
+        """Raise InputError if PyTorch is missing, or if the scenario asks for a GPU and there is none."""
         if importlib.util.find_spec("torch") is None:
             raise InputError(f"learner.kind = 'convolutional': {needs('PyTorch, about 200 MB (CPU)', 'deep')}")
         self._device()
 
     def learn(self, received: Received) -> Predictor:
-        """The network trained on the released labels and the pixels of their users. If each label is K bits, the
-        network predicts every bit by a sigmoid of its own; hard labels and labels that are class probabilities are
-        learned with a softmax.
+        """The network trained on the released labels and the images of the users under whose names they arrived. If
+        each label is K bits, the network predicts every bit by a sigmoid of its own. Hard labels and labels that are
+        class probabilities are learned with a softmax.
 
         Args:
             received: released labels that arrived, and the public features of all users.
@@ -77,12 +79,13 @@ class ConvolutionalConfig(Learner):
         return self.fit(received.rows, received.weights, received.release.kind == "bits")
 
     def fit(self, features: NDArray[np.floating], weights: Floats, bits: bool = False) -> Predictor:
-        """The network trained on images and label vectors.
+        """The network trained on m square images and their label vectors.
 
         Args:
-            features: (m, p) the p pixels of each image, as one row; images are square, with one or three colours, and
-            the pixels of one colour stand together. weights: (m, K) label vectors, as shares of the classes or K bits.
-            bits: whether they are bits, each predicted by a sigmoid of its own; else by one softmax.
+            features: (m, p) pixel values of each image, one image a row, pixels row by row. If images have three
+            colours, all values of the first colour come first, then those of the second, then those of the third.
+            weights: (m, K) label vectors: shares of the classes, or K bits. bits: True if the vectors are bits, each
+            predicted by a sigmoid of its own; False if they are shares, predicted by one softmax.
         """
         self.check_installed()
         settings = Settings(
@@ -109,6 +112,6 @@ class _Trained:
     settings: Settings
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K), or sigmoids divided by their sum."""
+        """Predicted class probabilities (n, K); for a network trained on bits, its K sigmoids divided by their sum."""
         scores = predicted(self.network, features, self.settings)
         return normalised(scores) if self.settings.bits else scores

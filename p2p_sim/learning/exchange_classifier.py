@@ -19,7 +19,7 @@ from p2p_sim.privacy import PrivacyBound
 
 Floats = NDArray[np.float64]
 MOST_CLUSTERS = 100
-"""Largest number of clusters by default: fewer and larger clusters lower ε and cost little accuracy."""
+"""Largest number of clusters by default. Fewer and larger clusters lower ε and cost little accuracy."""
 
 
 @dataclass(eq=False, repr=False)
@@ -32,16 +32,16 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
     reveal.
 
     Args:
-        flip_prob: α in [0, 1 - 1/K]. sampling_rate: θ in (0, 1]. target_epsilon: ε for which the smallest sufficient α
-        is chosen, instead of flip_prob. n_clusters: number of k-means clusters of X if `fit` gets no clusters; None:
-        about √n, at most 100. delta: δ of `privacy_`, in (0, 1); None: n^-2, at most 1e-4. estimator: a scikit-learn
-        classifier; None: logistic regression. random_state: None: fresh noise in every fit, which a release needs; a
-        seed or a RandomState: repeatable.
+        flip_prob: α in [0, 1 - 1/K] for K classes. sampling_rate: θ in (0, 1]. target_epsilon: an ε; the smallest α
+        that is sufficient for it is used instead of flip_prob. n_clusters: number of k-means clusters of X if `fit`
+        gets no clusters; None: about √n for n rows, at most 100. delta: δ of `privacy_`, in (0, 1); None: n^-2, at most
+        1e-4. estimator: a scikit-learn classifier; None: logistic regression. random_state: a seed or a RandomState,
+        with which the noise can be repeated; None: fresh noise in every fit, which a release needs.
 
     Attributes:
-        classes_: (K,) the classes. privacy_: the `PrivacyBound` of the worst cluster, against whoever gets the
-        submitted labels. clusters_: (n,) cluster of each row. flip_prob_: α. submissions_: number of submitted labels.
-        estimator_: the fitted estimator.
+        classes_: (K,) the classes. privacy_: bounds of ε (a `PrivacyBound`) for the cluster with the largest ε, against
+        whoever gets the submitted labels. clusters_: (n,) cluster of each row. flip_prob_: α. submissions_: number of
+        submitted labels. estimator_: the fitted estimator.
 
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.preprocessing import scale
@@ -65,7 +65,7 @@ class LabelExchangeClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 
         Args:
             X: (n, d) features. y: (n,) labels. clusters: (n,) cluster of each row; each cluster has at least two rows.
-            None: clusters by k-means.
+            If it is None, clusters are found by k-means.
 
         Raises:
             ValueError: a parameter is out of its range, or a cluster has a single row.

@@ -18,16 +18,18 @@ FIGURES = ("half_l1", "nonprivate_half_l1", "cells", "nonprivate_cells", "count_
 
 
 def density_figures(people: Population, release: DensityRelease) -> dict[str, float | None]:
-    """The errors of a released density of the users' features, by column of a result row: half its L1 distance from the
-    true density (half_l1), its number of cells (cells), and the largest error of a noisy count in a cell that holds
-    users (count_error). The columns nonprivate_half_l1 and nonprivate_cells are those of a density without privacy: the
-    same grid of cells, with the exact share of the n users in each.
+    """The errors of a released density of the users' features, as columns of a result row. Column half_l1 has half the
+    L1 distance of the density from the true one, cells has the density's number of cells, and count_error has the
+    largest error of a noisy count in a cell that holds users, where a cell that was not released counts as 0.
+    nonprivate_half_l1 and nonprivate_cells are the same values for a density without privacy, which has the same grid
+    of cells and the exact share of the n users in each.
 
     The L1 distances are None if the true density is not known. count_error is None if no counts are released.
 
     Args:
-        people: the users, with their features. release: the density, which is constant on each cell of a grid; it has
-        the cells, the mass and perhaps the noisy count of each, their side length, and the origin of the grid.
+        people: the users, with their features. release: the density, which is constant on each cell of a grid. It has
+        the side length of the cells, the origin of the grid, and for each cell its coordinates, its mass and perhaps a
+        noisy count.
     """
     from p2p_sim.histograms import HistogramDensity
 
@@ -52,8 +54,9 @@ def density_figures(people: Population, release: DensityRelease) -> dict[str, fl
 class HistogramConfig(Learner):
     """Predict in each cube of [0, 1]^d the class with the largest sum of weights there, and class 0 in empty cubes.
 
-    This is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without noise; labels that are private
-    already, such as exchanged ones, do not need it. Compared with `private_histogram`, it shows what privacy costs.
+    This is the rule of *Private Bayes consistency* (Bousquet et al. 2022) without its noise; labels that are private
+    already, such as exchanged ones, do not need more noise. A comparison with `private_histogram` shows what privacy
+    costs.
     """
 
     kind: Literal["histogram"] = "histogram"

@@ -25,8 +25,8 @@ def one_hot(labels: NDArray[np.integer], num_classes: int) -> Floats:
 
 
 def labels_in(weights: Floats) -> Floats:
-    """The number of labels (m,) in each row of weights (m, K). It is the rounded sum of the row, as the weights of one
-    label sum to 1.
+    """The number of labels (m,) in each row of weights (m, K). It is the rounded sum of the row, because the weights of
+    one label sum to 1.
     """
     return np.asarray(np.rint(weights.sum(axis=1)))
 
@@ -34,7 +34,8 @@ def labels_in(weights: Floats) -> Floats:
 def labelled_rows(
     features: NDArray[np.floating], weights: Floats
 ) -> tuple[NDArray[np.floating], NDArray[np.uint8], Floats | None]:
-    """Rows that have one class each: features (r, d), classes (r,), and weights (r,), or None if all weights are 1.
+    """A training set in which each row has one class: features (r, d), classes (r,), and weights (r,), or None if all
+    weights are 1.
 
     A row of features is repeated for each class whose weight is not 0.
 
@@ -55,12 +56,12 @@ def normalised(scores: NDArray[np.floating]) -> Floats:
 
 
 def probabilities_of(predictor: Predictor, features: NDArray[np.floating], cluster: NDArray[np.int64] | None) -> Floats:
-    """Predicted class probabilities (m, K) of the features (m, d). A predictor that has a part for each cluster
-    (`ByCluster`) predicts each row with the part of the row's cluster or, if `cluster` is None, with the mean of all
-    parts.
+    """Predicted class probabilities (m, K) of the features (m, d). If the predictor consists of one predictor for each
+    cluster (`ByCluster`), each row is predicted by that of its cluster or, if `cluster` is None, by the mean of all.
 
     Args:
-        predictor: with or without such parts. features: (m, d). cluster: (m,) cluster of each row; None: not known.
+        predictor: one for all rows, or one for each cluster. features: (m, d). cluster: (m,) cluster of each row; None:
+        not known.
     """
     if isinstance(predictor, ByCluster) and cluster is not None:
         return predictor.within(features, cluster)
@@ -72,8 +73,8 @@ class Received:
     """What a learner has: the released labels that arrived, and the public features.
 
     features: (n, d) of all users. release: the labels that arrived. num_classes: K. cluster_offsets: (C+1,); cluster c
-    holds users offsets[c]..offsets[c+1]-1. noise: public noise law of hard labels, for learners with `uses_noise_law`.
-    values: public law of released numbers.
+    holds users offsets[c]..offsets[c+1]-1. noise: public probabilities of each released hard label given the true
+    label, for learners with `uses_noise_law`. values: public probabilities of released numbers given the true ones.
     """
 
     features: NDArray[np.floating]
@@ -91,8 +92,9 @@ class Received:
 
     @property
     def weights(self) -> Floats:
-        """Weights (m, K) of the K classes in each of m released labels. A hard label has 1 for its class and 0 for the
-        others. A label of K noisy bits has 1 for each bit that is 1. Other labels are such weights themselves.
+        """Weights (m, K) of the K classes in each of m released labels. A hard label gives weight 1 to its class and 0
+        to the others. A label of K noisy bits gives weight 1 to each class whose bit is 1. The K entries of a soft or
+        signed label are the weights themselves.
         """
         payload = self.release.payload
         if self.release.kind == "hard":
@@ -103,13 +105,14 @@ class Received:
 
     @property
     def cluster(self) -> NDArray[np.int64]:
-        """The cluster (m,), numbered from 0, of the user under whose name each of m labels arrived."""
+        """The cluster (m,), numbered from 0, of the user under whose name each of m released labels arrived."""
         return np.searchsorted(self.cluster_offsets, self.release.user, side="right") - 1
 
     def law(self, learner: str) -> NoiseLaw:
         """The public probabilities of each released hard label given the true label, with which a learner can correct
-        for the noise. They are K x K matrices, one for all labels or one for each group of labels; the law also says
-        whether the true label is the user's own or that of a random user of her cluster.
+        for the noise. They are K x K matrices with a row for each true label and a column for each released one; there
+        is one matrix for all labels, or one for each group of labels. The law also says whether the true label is the
+        user's own or that of a random user of her cluster.
 
         Args:
             learner: kind of the learner, for the error message only.
@@ -127,7 +130,7 @@ class Received:
 
 @dataclass(frozen=True, eq=False)
 class Counted:
-    """Numbers of hard labels at each of the P points of a known law.
+    """Numbers of hard labels at each of the P points of a known law of features and labels.
 
     rows: (P, d) features of the points. counts: (P, K) number of labels of each class. cluster: (P,) cluster of each
     point.
@@ -144,7 +147,7 @@ class Counted:
 
     @staticmethod
     def of(law: FiniteLaw, counts: NDArray[np.int64]) -> "Counted":
-        """The counts (P, K) of labels of each class at a law's P points, without those points that have no labels."""
+        """The numbers of labels, counts (P, K), at a law's P points, without those points that have no labels."""
         occupied = counts.any(axis=1)
         return Counted(law.points[occupied], counts[occupied], law.cluster[occupied])
 
@@ -153,9 +156,9 @@ class Learner(Config):
     """The base of all learners; a learner must define only `fit`.
 
     accepts: kinds of labels that it can learn from. loss: the loss in which its excess risk is measured. takes_counts:
-    whether one row of weights may stand for several labels, so that labels at the points of a known law can be counted.
-    uses_noise_law: whether `learn` needs the public law of the labels' noise. has_reference: whether the learner also
-    learns from the true labels, for the columns without privacy.
+    whether one row of weights may stand for several labels. If so, the labels at each point of a known law can be
+    counted and given as one row. uses_noise_law: whether `learn` needs the public law of the labels' noise.
+    has_reference: whether the learner also learns from the true labels, for the columns without privacy.
     """
 
     kind: str
@@ -174,8 +177,8 @@ class Learner(Config):
         """Raise InputError if a library that the learner needs is missing; by default it needs none."""
 
     def seeded(self, streams: Streams) -> Self:
-        """The learner itself or, if it needs a seed and has none, a copy with a seed from the replicate's random
-        numbers. The learner of the base class needs none.
+        """The learner itself or, if it needs a seed and has none, a copy with a seed from the random numbers of the
+        replicate (one repetition of a scenario). The learner of the base class needs none.
 
         Args:
             streams: the random numbers of the replicate.
@@ -184,8 +187,8 @@ class Learner(Config):
 
     @abstractmethod
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from features and labels. For the columns without privacy, the labels are the true
-        ones.
+        """The predictor learned from features and labels. For the columns without privacy, it is learned from the true
+        labels.
 
         Args:
             features: (m, d). weights: (m, K) weights of the K classes in each label; a hard label has weight 1 for its
@@ -197,9 +200,9 @@ class Learner(Config):
         return self.fit(received.rows, received.weights)
 
     def learn_counts(self, received: Counted) -> Predictor:
-        """The predictor learned from numbers of released hard labels of each class at finitely many feature points. It
-        is called instead of `learn` in runs that are too large to keep single labels. Only learners that can take one
-        row of weights for several labels support it.
+        """The predictor learned from the number of released hard labels of each class at finitely many feature points.
+        It is called instead of `learn` in runs that are too large to keep single labels. Only learners that accept one
+        row of class weights for several labels (those with takes_counts) support it.
 
         Args:
             received: features (P, d) of P points, and counts (P, K) of the K classes there.
@@ -215,8 +218,9 @@ class ValueLearner(Learner):
 
     @property
     def knows_clusters(self) -> bool:
-        """Whether the learner treats a released number as the number of a random user of the cluster. Then all users of
-        the cluster count equally for it, in place of the user who submitted it. False by default.
+        """Whether the learner takes into account that a released number is that of a random user of the cluster. If so,
+        it relates the number to the mean features of the cluster's users, and not to the features of the user who
+        submitted it. False by default.
         """
         return False
 
@@ -226,8 +230,8 @@ class ValueLearner(Learner):
         """The predictor learned from true numbers, without privacy.
 
         Args:
-            features: (m, d). numbers: (m,) the true numbers themselves, each one of the values in `grid`. grid: the K
-            public values that a label can have, ascending.
+            features: (m, d). numbers: (m,) the true numbers, each of them a value in `grid` and not its index. grid:
+            the K public values that a label can have, ascending.
         """
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:

@@ -23,19 +23,20 @@ from p2p_sim.population import Source
 
 def check_fit(population: Source, mechanism: tuple[str, ReleaseKind], learner: Learner) -> None:
     """Check that a learner can learn from what a mechanism releases, and that labels are numbers if the mechanism is
-    for numbers. Nothing is learned from a released density, so the learner must then be the default one. A released
-    model fits every learner.
+    for numbers. A released density estimate is itself the result. Nothing is learned from it, so the learner must then
+    be the default one. A released model fits every learner for classes.
 
     Args:
         population: the source of the users, which tells whether labels are classes or numbers. mechanism: its kind, and
         what it releases: "hard" labels (classes), "bits", "soft" labels (class probabilities), "signed" weights,
-        "values" (numbers), "model" or "density". learner: its `accepts` lists the kinds that it takes.
+        "values" (numbers), "model" or "density". learner: its `accepts` lists the kinds of labels that it takes.
 
     Raises:
-        ValueError: they do not fit; one line names the keys, and the kinds that do.
+        ValueError: the three do not fit together. The message is one line; it names the keys, and the kinds that fit.
     """
     (kind, releases), accepted = mechanism, learner.accepts
-    # a density is itself the result; numbers need a population and a learner of numbers, and the reverse
+    # a density is itself the result; released numbers need labels that are numbers, and a learner for numbers needs
+    # released numbers
     if releases == "density":
         if learner != LogisticRegressionConfig():
             raise ValueError(

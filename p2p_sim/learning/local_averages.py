@@ -25,12 +25,13 @@ class KnnConfig(Learner):
     """k: number of users whose labels are averaged, at least 1; all users where there are fewer than k."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from m label vectors: at a point it uses their mean over the nearest rows of features.
+        """The predictor learned from m label vectors. At a point it predicts from the mean of the k label vectors whose
+        features are nearest to the point; k is the field `neighbours`.
 
         Args:
             features: (m, d). weights: (m, K) label vectors.
         """
-        if not len(weights):  # nothing arrived: every class alike
+        if not len(weights):  # no label arrived: all classes are equally probable
             features, weights = np.zeros((1, features.shape[1])), np.zeros((1, weights.shape[1]))
         return _Neighbours(NeighbourMeans(features, weights.astype(np.float32), self.neighbours))
 
@@ -58,8 +59,9 @@ class MajorityTableConfig(Learner):
     depends_on_scale: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from m labels: for each distinct row of features, the weights of each class are summed
-        over the labels with these features. For features that did not occur, the sums over all labels count.
+        """The predictor learned from m labels. For each distinct row of features, the weights of each class are summed
+        over the labels with these features, and the class with the largest sum is predicted. For features that did not
+        occur, the sums over all labels are used.
 
         Args:
             features: (m, d). weights: (m, K) weights of the K classes in each label.
@@ -71,17 +73,19 @@ class MajorityTableConfig(Learner):
 
 @dataclass(frozen=True)
 class _Table:
-    """A predictor from sums of weights (K,).
+    """A predictor from sums of the weights of K classes.
 
-    sums: for each row of features that occurred in learning, given by its bytes. overall: over all labels.
+    sums: for each row of features that occurred in learning, the sums (K,) over its labels; the key is the row's bytes.
+    overall: the sums (K,) over all labels.
     """
 
     sums: dict[bytes, Floats]
     overall: Floats
 
     def probabilities(self, features: NDArray[np.floating]) -> Floats:
-        """Predicted class probabilities (n, K) of the features (n, d): the positive parts of the sums of weights for
-        these features, divided by their total. Features that did not occur in learning get the sums over all labels.
+        """Predicted class probabilities (n, K) of the features (n, d). A row whose features occurred in learning gets
+        the sums of class weights over the labels with these features; any other row gets the sums over all labels.
+        Negative sums count as 0, and the sums are divided by their total.
         """
         sums = np.array([self.sums.get(row.tobytes(), self.overall) for row in np.ascontiguousarray(features)])
         return normalised(np.maximum(sums.reshape(len(features), self.overall.size), 0.0) + 1e-12)

@@ -34,10 +34,11 @@ class PenalisedLogisticConfig(Learner):
     """Largest number of L-BFGS iterations, at least 1; after these the last iterate is used."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned from features (m, d) and weights (m, K), at least 0, of the classes in each label.
+        """The predictor learned from m labels: from the features (m, d) of each, and from its weights (m, K), at least
+        0, of the K classes.
 
-        Each row is used once for each class whose weight is not 0; the weight is then its sample weight. If fewer than
-        two classes have a weight, the predictor is a constant.
+        Each row is used once for each class whose weight is not 0, with this weight as its sample weight. If fewer than
+        two classes have a weight that is not 0, the predictor is a constant.
         """
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
@@ -103,8 +104,8 @@ class OneVsRestConfig(PenalisedLogisticConfig):
     takes_counts: ClassVar[bool] = False
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """K logistic regressions, one for each entry of the label vectors. For an entry, each row is used twice: with
-        label 1 and the entry as sample weight, and with label 0 and 1 minus the entry as sample weight.
+        """K logistic regressions, one for each entry of the label vectors. If the entry of a row is s, the row is used
+        twice: with label 1 and sample weight s, and with label 0 and sample weight 1 - s.
 
         Args:
             features: (m, d). weights: (m, K) label vectors with entries in [0, 1].
@@ -127,16 +128,17 @@ class _Sigmoids:
 
 
 def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
-    """Class shares (C, K) of the labels that remain after each class lost `trim` times its cluster's number of labels.
+    """Class shares (C, K) of the labels that remain in each of C clusters after trimming: each of K classes first loses
+    as many labels as `trim` times the number of all labels of the cluster.
 
-    A class loses no more labels than it has. If no label of a cluster remains, its row is 0.
+    A class loses no more labels than it has. If no label of a cluster remains, all its shares are 0.
 
     >>> trimmed_shares(np.array([[70, 30]]), 0.2).round(4).tolist()
     [[0.8333, 0.1667]]
 
     Args:
-        counts: (C, K) number of labels of each class that arrived from each cluster. trim: share of its cluster's
-        labels that each class loses, 0 to 1.
+        counts: (C, K) number of labels of each class that arrived from each cluster. trim: share of a cluster's labels
+        that each class loses, 0 to 1.
     """
     remaining = np.maximum(counts - trim * counts.sum(axis=1, keepdims=True), 0.0)
     total = remaining.sum(axis=1, keepdims=True)
@@ -146,10 +148,11 @@ def trimmed_shares(counts: NDArray[np.integer] | Floats, trim: float) -> Floats:
 class TrimmedClustersConfig(PenalisedLogisticConfig):
     """Logistic regression in which every submission of a cluster counts as the cluster's trimmed class shares.
 
-    For two classes the share q of ones becomes (q - trim) / (1 - 2 trim), cut to [0, 1]. If a random share `trim` of
-    the labels was inverted, by liars or by a randomizer, the result is on average the share before, unless it was cut.
-    Other lies are not undone: if a share `trim` of the users always submit 1, the result is closer than q to the honest
-    share p only if p < (1 - 2 trim) / (2 - 2 trim). If nobody lies, shares are exaggerated.
+    For two classes the share q of ones becomes (q - trim) / (1 - 2 trim), cut to [0, 1]. Suppose that a random share
+    `trim` of the labels was inverted, by liars or by a randomizer. Then the result is on average the share before the
+    inversions, unless it was cut. Other lies are not undone: if a share `trim` of the users always submit 1, the result
+    is closer than q to the honest share p only if p < (1 - 2 trim) / (2 - 2 trim). If nobody lies, shares are
+    exaggerated.
     """
 
     kind: Literal["trimmed_clusters"] = "trimmed_clusters"
@@ -157,13 +160,13 @@ class TrimmedClustersConfig(PenalisedLogisticConfig):
     """Share of a cluster's labels that each class loses, at least 0 and below 1/K for K classes."""
 
     def learn(self, received: Received | Counted) -> Predictor:
-        """The logistic regression learned from released hard labels, each replaced by the class shares that remain in
-        its cluster after every class lost the share `trim` of the cluster's labels. A row that stands for several
-        labels has these shares times their number.
+        """The logistic regression learned from released hard labels. Each label is replaced by the class shares of its
+        cluster, computed after every class lost the share `trim` of the cluster's labels. A row that stands for several
+        labels gets these shares times the number of its labels.
 
         Args:
-            received: single labels, or numbers of labels of each class at the points of a known law; with their
-            features and clusters.
+            received: either single labels, or how many labels of each class there are at each point of a known law;
+            with their features and clusters.
 
         Raises:
             InputError: `trim` is not below 1/K.
@@ -221,11 +224,11 @@ class WeightedLogisticConfig(Learner):
 class SoftLogisticRegressionConfig(WeightedLogisticConfig):
     """Multinomial logistic regression that minimises Σᵢ Σ_y w_iy (-ln p(y|xᵢ)) + l2 |W|²/2 over coefficients W.
 
-    The weights w_i of a label sum to 1. So its loss is ln Σ_y e^(s_y) - w_i·s, where s_y is the score of class y. This
-    loss is convex in the scores, whatever the signs of the weights. For hard labels the objective is that of
-    scikit-learn. If the weights are columns of Q⁻¹, it is the modified loss of the clustering paper's Algorithm 1. If
-    strong noise makes a class's sum of weights negative, the loss has a minimum only with a penalty on intercepts; then
-    they are penalised too.
+    The weights w_iy of label i sum to 1 over the classes y. So the loss of a label with weights w is ln Σ_y e^(s_y) -
+    w·s, where s_y is the score of class y. This loss is convex in the scores, whatever the signs of the weights. For
+    hard labels the objective is that of scikit-learn. If the weights are columns of Q⁻¹, it is the modified loss of the
+    clustering paper's Algorithm 1. If strong noise makes the sum of a class's weights negative, the loss has a minimum
+    only with a penalty on intercepts; then intercepts are penalised too.
     """
 
     kind: Literal["soft_logistic_regression"] = "soft_logistic_regression"
@@ -234,12 +237,13 @@ class SoftLogisticRegressionConfig(WeightedLogisticConfig):
 
 
 def _log_sum(scores: NDArray[np.floating], labels: Floats) -> tuple[float, NDArray[np.floating]]:
-    """The part of the loss that depends on the scores s_y alone, Σ over rows of (number of labels) · ln Σ_y e^(s_y),
-    and its gradient in the scores, (m, K): class probabilities times the row's number of labels.
+    """A part of the logistic loss, and its gradient. The part is Σ over rows of (number of labels) · ln Σ_y e^(s_y),
+    where s_y is the score of class y; the rest of the loss is linear in the scores. The gradient (m, K) with respect to
+    the scores is the class probabilities times the row's number of labels.
 
     Args:
-        scores: (m, K) s_y. A single column has the scores of the second of two classes; the first has score 0. labels:
-        (m,) number of labels of each row.
+        scores: (m, K) s_y. A single column (m, 1) has the scores of the second of two classes; the first has score 0.
+        labels: (m,) number of labels of each row.
     """
     if scores.shape[1] == 1:
         each, p = np.logaddexp(0.0, scores), 0.5 * (1.0 + np.tanh(0.5 * scores))

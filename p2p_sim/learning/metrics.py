@@ -32,18 +32,21 @@ from p2p_sim.population import CLASS, Examples, FiniteLaw, People, Population, t
 
 @dataclass(frozen=True)
 class Risk:
-    """Figures of a private predictor, and of the same learner's predictor without privacy (nonprivate_...).
+    """Error rates, risks and areas of a private predictor, and of the same learner's predictor without privacy
+    (nonprivate_...).
 
-    A figure is None if it does not apply, or if no predictor without privacy was trained. A density has no figures.
+    A value is None if it does not apply, or if no predictor without privacy was trained. For a released density
+    estimate, which predicts nothing, no value is computed.
 
     error_rate, nonprivate_error_rate: 0-1 loss, exact under a known law, else on the rows held out.
     excess_risk, nonprivate_excess_risk: expected loss minus that of the best model of the hypothesis class; exact.
-    excess_risk_loss: the loss: "log" (nats), "zero_one" or "squared". best_risk: the best model's expected loss.
+    excess_risk_loss: the loss in which excess risk is measured: "log" (nats), "zero_one" or "squared".
+    best_risk: expected loss of the best model of the hypothesis class.
     bayes_error_rate: smallest 0-1 loss of any classifier.
-    majority_error_rate: 0-1 loss of always predicting the most frequent class, under a known law or among the users.
-    constant_excess_risk: excess risk of the best predictor that uses no features, under a known law.
-    auc, nonprivate_auc: probability that a row of label 1 has a larger score than a row of label 0, where ties count
-    half; only if there are two classes and both occur.
+    majority_error_rate: 0-1 loss of always predicting the class that is most frequent under a known law, else among
+    users. constant_excess_risk: excess risk of the best predictor that uses no features, under a known law.
+    auc, nonprivate_auc: area under the ROC curve, which is the probability that a row of label 1 has a larger score
+    than a row of label 0, where ties count half; only if there are two classes and both occur.
     """
 
     error_rate: float | None
@@ -63,9 +66,10 @@ class Risk:
 class Predicted:
     """Predictions of a private predictor and, if there is one, of a predictor without privacy, for m rows.
 
-    population: its known law has the rows as points, or it has them as rows held out. mass: (m, K) weight of each row
-    and class: the probability under a known law, else 1 for a held-out row's label. probabilities: (m, K) of each
-    predictor. numbers: (m,) predicted numbers of each predictor that predicts numbers.
+    population: the users; the m rows are the points of its known law or, if no law is known, its rows held out. mass:
+    (m, K) weight of each row and class: the probability under a known law, else 1 for a held-out row's label.
+    probabilities: for each predictor, its class probabilities (m, K). numbers: for each predictor that predicts
+    numbers, its predictions (m,).
     """
 
     population: People
@@ -75,11 +79,11 @@ class Predicted:
 
 
 def predict(population: People, private: Predictor, nonprivate: Predictor | None) -> Predicted:
-    """Predictions of the private predictor and, if there is one, of the predictor without privacy, on the rows that
-    judge them. These are the finitely many points of the known law of the data or, if no law is known, the rows held
-    out. If the private predictor consists of one predictor for each of some clusters, only rows of these clusters are
-    judged. The result also has each row's weight for each class: its probability under the law, or 1 for a held-out
-    row's label.
+    """Predictions of the private predictor and, if there is one, of the predictor without privacy, for the rows on
+    which they are judged. These are the finitely many points of the known law of the data or, if no law is known, the
+    rows held out. If the private predictor consists of one predictor for each of some clusters, only rows of these
+    clusters are judged. The result also has each row's weight for each class: its probability under the law, or 1 for a
+    held-out row's label.
 
     Args:
         population: the users, with a known law or rows held out. private: learned from the release. nonprivate: learned
@@ -101,24 +105,25 @@ def predict(population: People, private: Predictor, nonprivate: Predictor | None
 
 
 def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
-    """Error rates, excess risks and areas under the ROC curve of a private predictor and, if there is one, of a
-    predictor without privacy; with them the error rates of Bayes' rule and of the majority class, and the excess risk
-    of the best constant. Under a known law they are exact. Otherwise there are only error rates and areas, on the rows
-    held out, and the others are None.
+    """The values that judge a private predictor and, if there is one, a predictor without privacy: error rates, excess
+    risks, and (for two classes) areas under the ROC curve. For comparison there are also the error rates of Bayes' rule
+    and of always predicting the most frequent class, and the excess risk of the best predictor that uses no features.
+    Under a known law all these values are exact. Otherwise the areas and the error rates other than that of Bayes' rule
+    are computed on the rows held out, and all other values are None.
 
-    Excess risk is the expected loss minus that of the best model of a class: affine logistic models for the log loss
-    (in nats), all functions for the 0-1 loss, and affine functions for the squared loss.
+    Excess risk is the expected loss minus the smallest expected loss of a family of models: of affine logistic models
+    for the log loss (in nats), of all functions for the 0-1 loss, and of affine functions for the squared loss.
 
     Args:
-        predicted: predictions of both predictors on the rows that judge them. loss: the loss in which excess risk is
-        measured.
+        predicted: predictions of both predictors for the rows on which they are judged. loss: the loss in which excess
+        risk is measured.
     """
     population = predicted.population
     if population.law is not None:
         risk = _under_law(predicted, population.law, loss)
     else:
         held, users = predicted.mass.argmax(axis=1), cast(Population, population).labels  # true labels
-        # the second figure is None where there is no predictor without privacy
+        # the second value is None if there is no predictor without privacy
         error, reference, *_ = *(float(np.mean(p.argmax(axis=1) != held)) for p in predicted.probabilities), None
         # the most frequent class among the users; if several are equally frequent, the smallest
         majority = None if loss == "squared" else float(np.mean(held != np.bincount(users).argmax()))
@@ -131,10 +136,11 @@ def measured(predicted: Predicted, loss: Loss = "log") -> Risk:
 
 
 def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
-    """Exact error rates and excess risks of predictions at the law's points, without areas under the curve.
+    """Exact error rates and excess risks of predictions at the points of a known law, without areas under the curve.
 
     Args:
-        predicted: predictions of both predictors. law: of the data. loss: the loss in which excess risks are measured.
+        predicted: predictions of both predictors. law: the known law of the data. loss: the loss in which excess risks
+        are measured.
     """
     errors = [error_rate(law.mass, law.label_distribution, p) for p in predicted.probabilities]
     bayes = bayes_error_rate(law.mass, law.label_distribution)
@@ -163,9 +169,9 @@ def _under_law(predicted: Predicted, law: FiniteLaw, loss: Loss) -> Risk:
 
 
 def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
-    """The population with only those points of its law, or those rows held out, that belong to the given clusters, as
-    only these clusters have a predictor to be measured. The probabilities of the points are scaled to sum 1. It is
-    unchanged if no law is known and the clusters of the held-out rows are not known.
+    """The population with only those points of its law, or those rows held out, that belong to the given clusters,
+    because only these clusters have a predictor to be measured. The probabilities of the remaining points are scaled so
+    that they sum to 1. The population is unchanged if neither a law nor the clusters of the held-out rows are known.
 
     Args:
         population: the users, with a known law or rows held out. clusters: numbers of the clusters.
@@ -188,10 +194,10 @@ def _judged(population: Population, clusters: tuple[int, ...]) -> Population:
 
 
 def exchange_floor(population: People, flip_prob: float, loss: Loss = "log") -> float | None:
-    """The excess risk that remains in the label exchange even if infinitely many labels arrive. Labels are flipped with
-    probability α and are those of random users of a cluster, so that the best model for such labels differs from the
-    best for true labels. The result is exact. It is None if there are not two classes, or if the law of the data or its
-    clusters are not known.
+    """The excess risk that remains in the label exchange even if infinitely many labels arrive. An exchanged label is
+    that of a random user of the cluster, flipped with probability α. So the best model for exchanged labels differs
+    from the best one for true labels. The result is the exact excess risk, on true labels, of the best model for
+    exchanged labels. It is None if there are not two classes, or if the law of the data or its clusters are not known.
 
     Args:
         population: the users, with or without a known law. flip_prob: α. loss: the loss in which risk is measured:
@@ -217,11 +223,12 @@ class Heterogeneity(NamedTuple):
 
 
 def population_heterogeneity(population: People) -> Heterogeneity:
-    """The heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the population's clusters: how much the label distribution at
-    features x differs on average from that of their cluster c. With it comes a text that says how it was found.
+    """The heterogeneity φ = E Σ_y |p(y|x) - p(y|c)| of the population's clusters, and a text that says how it was
+    found. Here p(y|x) is the probability of label y at features x, and p(y|c) that in the cluster c of x. So φ measures
+    how much the two distributions differ on average.
 
-    It is exact if p(y|x) is known, under the law or for the users at hand. Otherwise the value is an estimate from true
-    labels; its mean is an upper bound of φ.
+    The value is exact if p(y|x) is known: either for the whole law, or for the users at hand. Otherwise it is an
+    estimate from true labels; the mean of this estimate is an upper bound of φ.
     """
     law, sizes = population.law, population.cluster_sizes
     if law is not None and population.law_clusters:
@@ -236,26 +243,26 @@ def population_heterogeneity(population: People) -> Heterogeneity:
 
 
 def by_group(predicted: Predicted, kinds: Sequence[str]) -> dict[str, float | None]:
-    """For each group of rows: its share (column share), the private predictor's error rate (error_rate), and the error
-    rate without privacy (nonprivate_error_rate). The name of a column ends in the grouping and the group, as in
-    error_rate[sex=Female].
+    """Three values for each group of rows: its share (column share), the private predictor's error rate (error_rate),
+    and the error rate without privacy (nonprivate_error_rate). The name of a column ends in the grouping and the group,
+    as in error_rate[sex=Female].
 
-    The share is that of the rows held out, or the probability under a known law. The error rate is the 0-1 loss. It is
-    None if the group has no rows, or if there is no predictor without privacy.
+    The share is the group's share of the rows held out, or its probability under a known law. An error rate is the mean
+    0-1 loss. It is None if the group has no rows; that without privacy is None too if no such predictor was trained.
 
     Args:
-        predicted: predictions for the rows. kinds: the groupings: "class", in which the rows of one class are a group,
-        or names of the population's groupings, such as "sex".
+        predicted: predictions for the rows. kinds: names of the groupings: "class", in which the rows of each class are
+        a group, or groupings that the population has, such as "sex".
     """
     if not kinds:
         return {}
     mass, whole = predicted.mass, predicted.mass.sum()
-    # the mass of the classes that each predictor does not predict
+    # for each predictor, the mass of the classes that it does not predict
     classes = np.arange(predicted.population.num_classes)
     wrong = [mass * (classes != p.argmax(axis=1)[:, None]) for p in predicted.probabilities]
     row: dict[str, float | None] = {}
     for kind in kinds:
-        # sums over the groups: of the mass, and of each predictor's errors; a class is a column of the arrays (m, K)
+        # for each group, its mass and the mass of each predictor's errors; a class is a column of the arrays (m, K)
         if kind == CLASS:
             names: Sequence[str] = [str(k) for k in classes]
             share, *errors = (part.sum(axis=0) for part in (mass, *wrong))

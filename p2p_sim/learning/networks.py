@@ -67,11 +67,11 @@ def scores(network: "nn.Module", images: "Tensor") -> "Tensor":
 
 
 def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
-    """A network of two convolution and pooling layers and two linear layers, with dropout 1/2. Its layers are those of
-    the vector approximation paper, Section 5.2; their numbers of channels and units are not.
+    """A network of two convolution and pooling layers and two linear layers, with dropout 1/2. The kinds of layers are
+    those of the vector approximation paper, Section 5.2; the numbers of channels and units are not.
 
     Args:
-        channels: of an image. side: of an image, in pixels. num_classes: K.
+        channels: number of an image's channels. side: side of an image, in pixels. num_classes: K.
     """
     from torch import nn
 
@@ -86,7 +86,9 @@ def _simple(channels: int, side: int, num_classes: int) -> "nn.Module":
 
 
 def _resnet18(channels: int, num_classes: int) -> "nn.Module":
-    """ResNet-18 (He et al. 2016) in the form usual for small images: a 3x3 stem of stride 1, and no first pooling."""
+    """ResNet-18 (He et al. 2016) in the form usual for small images: the first convolution is 3x3 of stride 1, without
+    pooling after it.
+    """
     from torch import nn
 
     blocks, width = [], 64
@@ -104,10 +106,12 @@ def _resnet18(channels: int, num_classes: int) -> "nn.Module":
 
 
 def _block(narrow: int, wide: int, stride: int) -> "nn.Module":
-    """A residual block: two convolutions, and a short cut, which is a 1x1 convolution if the shape changes.
+    """A residual block: two convolutions, and a short cut around them. The short cut is a 1x1 convolution if the shape
+    changes.
 
     Args:
-        narrow, wide: channels before and after the block. stride: of the first convolution and of the short cut.
+        narrow, wide: numbers of channels before and after the block. stride: the stride of the first convolution and of
+        the short cut.
     """
     from torch import nn
 
@@ -121,7 +125,8 @@ def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Mo
     """A convolution without intercept, and the batch normalisation that follows it.
 
     Args:
-        narrow, wide: channels before and after. size: side of the kernel in pixels. stride: of the convolution.
+        narrow, wide: numbers of channels before and after. size: side of the kernel in pixels. stride: the
+        convolution's stride.
     """
     from torch import nn
 
@@ -129,7 +134,8 @@ def _convolution(narrow: int, wide: int, size: int, stride: int) -> tuple["nn.Mo
 
 
 CHECKPOINTS = "P2P_SIM_CHECKPOINTS"
-"""Name of the environment variable with the directory of checkpoints; if it is absent, none are written."""
+"""Name of the environment variable with the directory of checkpoints; if the variable is not set, no checkpoints are
+written."""
 
 
 @dataclass(frozen=True)
@@ -162,11 +168,13 @@ class Training:
     targets: NDArray[np.float32]
 
     def run(self) -> "nn.Module":
-        """The trained network; each finished epoch is saved as a checkpoint, and saved epochs are not run again."""
+        """The trained network. If there is a directory for checkpoints, each finished epoch is saved there, and saved
+        epochs are not run again.
+        """
         import torch
 
         chosen = self.settings
-        # the initial weights and each epoch have seeds, so training resumed from a checkpoint gives the same weights
+        # initial weights and epochs have their own seeds, so training resumed from a checkpoint gives the same weights
         with _computing(chosen):
             _seed(chosen.seed, 0)
             network = build(chosen.architecture, chosen.shape, self.targets.shape[1]).to(chosen.device)
@@ -211,7 +219,7 @@ class Training:
             raise InputError(f"{self.path}: cannot be read as a checkpoint ({reason}); remove it") from None
 
     def _keep(self, network: "nn.Module", optimizer: Any, epoch: int) -> None:
-        """Write the checkpoint of an epoch. If writing fails, the checkpoint before it stays whole."""
+        """Write the checkpoint of an epoch. If writing fails, the previous checkpoint stays whole."""
         import torch
 
         if self.path is None:
@@ -229,9 +237,9 @@ def _epoch(network: "nn.Module", optimizer: Any, images: "Tensor", targets: "Ten
     """Train the network for one pass over the images in random order, and return the mean loss.
 
     Args:
-        network, optimizer: both are changed. images: (n, channels, height, width). targets: (n, K). chosen: how it is
-        trained; used are batch (images in a step), device, and bits (True: binary cross-entropy of K bits; False:
-        cross-entropy of a distribution).
+        network, optimizer: both are changed. images: (n, channels, height, width). targets: (n, K). chosen: how the
+        network is trained; only three fields matter here: batch (images in a step), device, and bits (True: binary
+        cross-entropy of K bits; False: cross-entropy of a distribution).
     """
     import torch
 
@@ -269,8 +277,8 @@ def predicted(network: "nn.Module", images: NDArray[np.floating], settings: Sett
 
 @contextmanager
 def _computing(chosen: Settings) -> Iterator[None]:
-    """A context with the chosen number of threads, random numbers of its own and deterministic kernels; afterwards
-    everything is as before.
+    """A context in which PyTorch uses the chosen number of threads, random numbers of its own and deterministic
+    kernels. Afterwards everything is as before.
     """
     import torch
 

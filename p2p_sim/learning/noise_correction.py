@@ -21,9 +21,9 @@ class UnbiasedLearner(Learner):
 
     def learn(self, received: Received) -> Predictor:
         """The predictor of class probabilities, learned from hard labels or from labels that are K signed weights of
-        the classes. A hard label is replaced by its row of the inverse of the noise matrix; on average over the noise,
-        these K weights are 1 for the true class and 0 for the others. Signed weights, which some mechanisms release,
-        have this property already.
+        the classes. A hard label is replaced by the row that belongs to it in the inverse noise matrix; on average over
+        the noise, the K weights of this row are 1 for the true class and 0 for the others. Some mechanisms release
+        signed weights in place of classes; these have this property already.
 
         Args:
             received: released labels that arrived, and the public features of all users.
@@ -50,15 +50,15 @@ class BackwardCorrectionConfig(UnbiasedLearner, WeightedLogisticConfig):
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """Released labels as m observations. Each is a released label of some user of a bag, where a bag is a set of users:
-    a single user or a cluster.
+    """Released labels as m observations. Each observation is a label that was released for some user of a bag. A bag is
+    a set of users: a single user, a cluster, or a part of a cluster.
 
     The true label of an observation is taken to be that of a random user of the bag. So its predicted distribution is
     the mean of the distributions predicted for the bag's users.
 
-    features: (n, d) of the users of all bags, bag by bag. starts: (B,) first row of each bag; no bag is empty. bag:
-    (m,) the bag of each observation. likelihood: (m, K) probability of the released label under each true label. count:
-    (m,) how often the label was released.
+    features: (n, d) of the n users of all bags, bag by bag. starts: (B,) first row of each of B bags; no bag is empty.
+    bag: (m,) the bag of each observation. likelihood: (m, K) probability of the released label under each true label.
+    count: (m,) how often the label was released.
     """
 
     features: NDArray[np.floating]
@@ -69,14 +69,14 @@ class Observed:
 
     @staticmethod
     def of(received: Received, law: NoiseLaw) -> "Observed":
-        """The released hard labels in the form that their likelihood needs. If labels are the users' own, each is an
-        observation by itself, and its bag is this one user. If they are those of random users of a cluster, the bag is
-        the cluster with all its users; equal labels of a bag (with the same noise matrix) are then one observation with
-        a count.
+        """The released hard labels in the form that is needed to compute their likelihood. If the labels are the users'
+        own, each label is an observation by itself, and its bag is this one user. If the labels are those of random
+        users of a cluster, the bag is the cluster with all its users. Equal labels of a cluster (with the same noise
+        matrix) are then one observation with a count.
 
         Args:
             received: released labels that arrived, and the public features of all users. law: probabilities of each
-            released label given the true one, and whether the true label is the user's own.
+            released label given the true one, and whether that true label is the submitting user's own.
         """
         labels = received.release.payload.astype(np.int64)
         rows = np.arange(len(labels))
@@ -114,7 +114,8 @@ class Observed:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """-log likelihood of the observed labels + l2 |W|²/2 without intercepts, as a function of flat coefficients W.
+    """The function of coefficients W that the fit minimises: -log likelihood of the observed labels + l2 |W|²/2, where
+    |W|² leaves out the intercepts.
 
     Scores are linear in the features. If there are two classes, the score of the first is 0.
     """
@@ -159,7 +160,8 @@ class ForwardCorrectionConfig(WeightedLogisticConfig):
     uses_noise_law: ClassVar[bool] = True
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from released hard labels, as the class describes.
+        """The predictor learned from released hard labels: the logistic regression whose predictions, passed through
+        the public noise, give these labels the largest likelihood, less an L2 penalty.
 
         Args:
             received: the hard labels that arrived, the public probabilities of each released label given the true one,
@@ -204,23 +206,23 @@ class LabelProportionsConfig(WeightedLogisticConfig):
     accepts: ClassVar[tuple[ReleaseKind, ...]] = ("soft",)
 
     def learn(self, received: Received) -> Predictor:
-        """The predictor learned from released class shares: all users of a bag, a set of users in one cluster, have the
-        same noisy shares as their label.
+        """The predictor learned from noisy class shares that the mechanism released for bags, which are sets of users
+        in one cluster. Every user has the K shares of her bag as a soft label.
 
         Args:
-            received: these soft labels (K class shares each) that arrived, and the features and clusters of all users.
+            received: the soft labels that arrived, and the features and clusters of all users.
         """
         likelihood = ForwardCorrectionConfig(l2=self.l2, max_iterations=self.max_iterations)
         return likelihood.fitted(bags_of(received), received.num_classes)
 
 
 def bags_of(received: Received) -> Observed:
-    """Released class shares in the form that their likelihood needs. Users of one cluster with the same shares are a
-    bag. For each bag and class there is one observation: the class itself, counted share times number of users, so that
-    counts may be fractions.
+    """Noisy class shares, released as soft labels, in the form that is needed to compute a likelihood. The users of a
+    cluster who have the same shares are a bag. For each bag and class there is one observation: the class, as if it
+    were a true label. Its count is the class's share times the number of the bag's users, so counts may be fractions.
 
     Args:
-        received: released soft labels (K class shares each) that arrived, and the features and clusters of all users.
+        received: the soft labels (K class shares each) that arrived, and the features and clusters of all users.
     """
     labelled = np.column_stack([received.cluster, received.release.payload.astype(np.float64)])
     shares, bag, users = np.unique(labelled, axis=0, return_inverse=True, return_counts=True)
@@ -229,6 +231,6 @@ def bags_of(received: Received) -> Observed:
         features=received.rows[np.argsort(bag.ravel(), kind="stable")],
         starts=(np.cumsum(users) - users).astype(np.int64),
         bag=np.repeat(np.arange(bags), classes).astype(np.int64),
-        likelihood=np.tile(np.eye(classes), (bags, 1)),  # each observation is of a true label
+        likelihood=np.tile(np.eye(classes), (bags, 1)),  # each class counts as a true label
         count=(shares[:, 1:] * users[:, None]).ravel().astype(np.float64),
     )

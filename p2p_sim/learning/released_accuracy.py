@@ -4,19 +4,21 @@ The users and their true labels are fixed; the noise and the choice of released 
 not have been learned from the labels that judge it. The score s of a released label is the unbiased weight of the class
 predicted for the user: its mean over the noise is 1 if the prediction is right, else 0.
 
-*Labels of the users themselves.* The mean of m scores is an unbiased estimate of the accuracy. Since E s = 1{right} and
-1{right}² = 1{right}, s² - s has the mean Var(s). So Σ(s² - s)/m² estimates the variance of the estimate without bias.
+*Labels of the users themselves.* The mean of the scores of m released labels is an unbiased estimate of the accuracy.
+Let 1{right} be 1 if the prediction is right, else 0. Since E s = 1{right} and 1{right}² = 1{right}, s² - s has the mean
+Var(s). So Σ(s² - s)/m² estimates the variance of the estimate without bias.
 
-*Labels of clusters.* If p are a cluster's shares of true labels, and q its shares of predicted labels, its accuracy
-lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y) (Fréchet), and any value between is possible. With
-estimated shares the lower end would be too high and the upper end too low on average, by at most half of Σ_y σ_y, where
-σ_y is the standard error of p_y. Hence there are three bounds on each side, each with a third of the error probability,
-and the tightest counts:
-- the share p_y of the cluster's majority prediction y, minus or plus 1 - q_y; it is linear in p, so it has no bias;
+*Labels of clusters.* Let p_y be the share of class y among a cluster's true labels, and q_y its share among the
+predicted labels. Then the accuracy in the cluster lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y)
+(Fréchet), and any value between is possible. With estimated shares the lower end would be too high and the upper end
+too low on average, by at most half of Σ_y σ_y, where σ_y is the standard error of p_y. Hence three lower and three
+upper bounds are computed, each with a third of the error probability of its end of the interval, and the tightest
+counts:
+- the share p_y of the cluster's majority prediction y, minus or plus 1 - q_y, which is linear in p and so has no bias;
 - the Fréchet bound, minus or plus its largest bias;
-- the same if all clusters with the same majority prediction are merged into one cluster, whose errors are smaller.
+- the Fréchet bound after clusters with the same majority prediction are merged into one, whose errors are smaller.
 
-*Peers drawn with replacement.* Among m released labels of n users, some are of the same user. With v = E Var(score |
+*Peers drawn with replacement.* Among m released labels of n users, some can be of the same user. With v = E Var(score |
 true label), the mean of m scores has the variance Var(score)/m + (1 - 1/m) v/n. The sample variance S² has the mean
 Var(score) - v/n, and score² - score has the mean v. So S²/m + v/n is an unbiased estimate of this variance, while S²/m
 is too small by v/n.
@@ -58,7 +60,7 @@ class AccuracyEstimate:
 
 @dataclass(frozen=True)
 class _Bound:
-    """An estimate of a lower (or upper) bound on the accuracy, minus (or plus) its largest bias; with its variance."""
+    """An estimate of a lower (or upper) bound on the accuracy, less (or plus) its largest bias; and its variance."""
 
     value: float
     variance: float
@@ -77,14 +79,14 @@ def validated(
     """The accuracy of predictions among the users, estimated from released labels alone: an unbiased value (None if the
     labels only determine a range) and the two ends of a normal confidence interval.
 
-    If released labels are the users' own, it is the accuracy among these users. If they are those of random users of a
-    cluster, it is the accuracy among all users.
+    If released labels are the users' own, the accuracy is that among the users whose labels were released. If the
+    labels are those of random users of a cluster, it is the accuracy among all users.
 
     Args:
         predictions: (n,) predicted classes of all users, in 0..K-1. evidence: for each released label, the user under
         whose name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0
         for the others. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1. confidence: of the
-        interval, between 0 and 1; the approximation was tested with some hundred labels.
+        interval, between 0 and 1; the normal approximation was tested with some hundred labels.
 
     Raises:
         InputError: no label was released, or an argument is out of its range.
@@ -132,9 +134,10 @@ def _of_users(
     Args:
         predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
         name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
-        the others. Instead it may give bounds of these numbers, or a bound on an error that all labels of a cluster
-        share; then only a range is estimated. cluster_offsets: (C+1,); cluster c holds users
-        offsets[c]..offsets[c+1]-1. confidence: of the interval, in (0, 1).
+        the others. Some evidence has two scores in place of one: the mean of the first is at most, and that of the
+        second at least, this 1 or 0. Some has a bound on an error that all labels of a cluster share. In both cases
+        only a range is estimated. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
+        confidence: of the interval, in (0, 1).
     """
     m, quantile = len(evidence.user), _quantile((1.0 - confidence) / 2.0)
     predicted, every = predictions[evidence.user], np.arange(m)
@@ -145,7 +148,7 @@ def _of_users(
             bound.moved(-quantile), bound.moved(quantile), value=bound.value, labels=m, confidence=confidence,
             basis="own labels: unbiased, normal interval",
         )  # fmt: skip
-    # weights bound the indicator of a right prediction from below and above, up to the drift
+    # the means of the two scores enclose 1 (right prediction) or 0 (wrong), up to an error that labels share (drift)
     high = low if evidence.upper is None else evidence.upper[every, predicted]
     drift = _drift(evidence, np.bincount(_cluster(evidence, cluster_offsets), minlength=len(cluster_offsets) - 1))
     lower, upper = (
@@ -168,13 +171,14 @@ def _cluster(evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> NDArray[
 
 
 def _drift(evidence: Evidence, users: NDArray[np.integer]) -> _Bound:
-    """A bound on the part of the accuracy estimate's error that does not average out over a cluster's labels, because
-    they share one random error, such as that of a noisy class distribution from which all of them were drawn. It is the
-    mean of the clusters' bounds, weighted by their numbers of users, with its variance; 0 if there is no such error.
+    """A bound on an error of the estimated accuracy that does not average out over a cluster's labels, because all of
+    them share it. An example is the random error of a noisy class distribution from which all labels of the cluster
+    were drawn. The result is the mean of the clusters' bounds, weighted by their numbers of users, with its variance;
+    it is 0 if there is no such error.
 
     Args:
-        evidence: the released labels; its field drift has the mean and the variance of each cluster's bound, or is
-        None. users: (C,) number of users that count in each of C clusters.
+        evidence: the released labels; its field drift has the mean and the variance of each cluster's bound, or is None
+        if there is no such error. users: (C,) number of users that count in each of C clusters.
     """
     if evidence.drift is None:
         return _Bound(0.0, 0.0)
@@ -207,7 +211,7 @@ class _Shares:
         """A bound on the accuracy that uses one class of each cluster. Let a share q > 1/2 of a cluster's users be
         predicted to be of class y, and let an estimated share p of its users truly be of class y. Then the accuracy
         there lies between p - (1 - q) and p + (1 - q). A cluster without such a majority or without released labels
-        counts as 0 or 1. The bound is linear in p, so that it has no bias.
+        counts as 0 in the lower bound and as 1 in the upper bound. The bound is linear in p, so that it has no bias.
 
         Args:
             side: -1 for the lower bound, 1 for the upper bound.
@@ -220,12 +224,12 @@ class _Shares:
 
     def frechet(self, side: float) -> _Bound:
         """A bound on the accuracy from the shares p of true and q of predicted classes in each cluster (Fréchet's
-        inequalities): the accuracy lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y). As p is only
-        estimated, these ends are too narrow on average; the largest such bias is subtracted from the lower bound, or
-        added to the upper one.
+        inequalities): the accuracy lies between max(0, max_y(p_y + q_y - 1)) and Σ_y min(p_y, q_y). Because p is only
+        estimated, these ends are too close to each other on average; the largest such bias is subtracted from the lower
+        bound, or added to the upper one.
 
-        A cluster in which all predictions are the same adds no bias. A cluster without released labels counts as 0 or
-        1.
+        A cluster in which all predictions are the same adds no bias. A cluster without released labels counts as 0 in
+        the lower bound and as 1 in the upper bound.
 
         Args:
             side: -1 for the lower bound, 1 for the upper bound.
@@ -240,10 +244,10 @@ class _Shares:
         return _Bound(float(w @ value) + side * bias, float(w**2 @ spread))
 
     def pooled(self) -> "_Shares":
-        """The class shares after clusters are merged, so that the errors of the estimated shares are smaller. Clusters
-        become one if they agree in three points: the most frequently predicted class, whether it is the only one
-        predicted, and whether a label was released. These follow from predictions and from who submitted, not from the
-        labels' values. So the choice of clusters that are merged adds no bias.
+        """The class shares after some clusters are merged into larger ones, in which the estimated shares have smaller
+        errors. Clusters are merged if they agree in three points: the class that is predicted most often, whether it is
+        the only predicted class, and whether a label was released. These points depend on the predictions and on who
+        submitted a label, but not on the values of the labels. So the choice of the merged clusters adds no bias.
         """
         k = self.predicted.shape[1]
         kind = (self.predicted.argmax(axis=1) * 2 + self.constant) * 2 + self.released
@@ -260,8 +264,8 @@ class _Shares:
 
 
 def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64]) -> _Shares:
-    """For each cluster: its share of the users, the class shares of the predictions, those of the true labels as
-    estimated from released labels, the variances of these estimates, and whether any label was released.
+    """For each cluster: its share of the users, the class shares of the predictions, the class shares of the true
+    labels as estimated from released labels, the variances of these estimates, and whether any label was released.
 
     Args:
         predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
@@ -288,15 +292,16 @@ def _shares(predictions: NDArray[np.integer], evidence: Evidence, cluster_offset
 def _of_clusters(
     predictions: NDArray[np.integer], evidence: Evidence, cluster_offsets: NDArray[np.int64], confidence: float
 ) -> AccuracyEstimate:
-    """The accuracy of predictions among all users, with a confidence interval, from released labels that are each of a
-    random user of the cluster. Only a range of accuracies is estimated, unless each cluster has one predicted class and
-    a released label, and the labels share no error.
+    """The accuracy of predictions among all users, with a confidence interval. It is estimated from released labels,
+    each of them the label of a random user of a cluster. The estimate is a single value if all users of each cluster
+    have the same predicted class, each cluster has a released label, and no error is shared by all labels of a cluster.
+    Otherwise the estimate is only a range.
 
     Args:
         predictions: (n,) predicted class of each user. evidence: for each of m released labels, the user under whose
         name it came, and a score for each class; averaged over the noise, the score is 1 for the true class and 0 for
-        the others. It may have a bound on an error that all labels of a cluster share. cluster_offsets: (C+1,); cluster
-        c holds users offsets[c]..offsets[c+1]-1. confidence: of the interval, in (0, 1).
+        the others. It may also have a bound on an error that all labels of a cluster share. cluster_offsets: (C+1,);
+        cluster c holds users offsets[c]..offsets[c+1]-1. confidence: of the interval, in (0, 1).
     """
     shares, m = _shares(predictions, evidence, cluster_offsets), len(evidence.user)
     drift = _drift(evidence, np.diff(cluster_offsets))

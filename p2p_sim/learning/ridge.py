@@ -62,7 +62,8 @@ class RidgeConfig(ValueLearner):
         return self._fitted(features, numbers, features.std(axis=0), np.array(grid), 0.0)
 
     def learn(self, received: Received) -> Predictor:
-        """The linear predictor of numbers, learned by ridge regression from released numbers.
+        """The linear predictor of numbers, learned by ridge regression from released numbers. If `cluster_means` is
+        set, each number is related to the mean features of its cluster, and not to those of the user who submitted it.
 
         Args:
             received: the numbers that arrived, the public probabilities of each released number given the true value,
@@ -75,7 +76,7 @@ class RidgeConfig(ValueLearner):
         if law is None:
             raise InputError(f"learner.kind = {self.kind!r}: needs numbers whose law the mechanism publishes")
         rows = received.rows
-        if self.cluster_means:  # for each arrived label, of all users of its cluster
+        if self.cluster_means:  # for each number, the mean features of all users of its cluster
             starts, sizes = received.cluster_offsets[:-1], np.diff(received.cluster_offsets)
             sums = np.add.reduceat(received.features.astype(np.float64, copy=False), starts, axis=0)
             rows = (sums / sizes[:, None])[received.cluster]
@@ -84,14 +85,15 @@ class RidgeConfig(ValueLearner):
 
     def _fitted(self, rows: NDArray[np.floating], numbers: Floats, scale: Floats, grid: Floats, noise: float
                 ) -> LinearValues:  # fmt: skip
-        """The ridge regression learned from features and released numbers; without any number, it predicts the middle
-        of the grid everywhere.
+        """The ridge regression learned from features and released numbers. If no number was released, it predicts the
+        middle of the grid everywhere.
 
         Args:
-            rows: (m, d) features of each number. numbers: (m,) released. scale: (d,) standard deviation of each feature
-            among all users, by which the feature is divided; 0 for a constant one. grid: (K,) label values, ascending;
-            the ends give the public range, and the predictor names the nearest value. noise: variance of the public
-            noise on a number; the penalty depends on it if the configuration gives no penalty.
+            rows: (m, d) the features that belong to each number. numbers: (m,) the released numbers. scale: (d,)
+            standard deviation of each feature among all users, by which the feature is divided; 0 for a constant
+            feature, which is not divided. grid: (K,) label values, ascending; its ends give the public range, and the
+            predictor's class is the value nearest to the predicted number. noise: variance of the public noise on a
+            number; the penalty depends on it if the configuration gives no penalty.
         """
         quarter, d = (grid[-1] - grid[0]) / 4.0, rows.shape[1]
         if not len(numbers):
@@ -109,8 +111,8 @@ FIGURES = ("squared_error", "nonprivate_squared_error", "constant_squared_error"
 
 
 def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tuple[list[float], float, float]:
-    """Expected squared losses under a known law on P points, exactly: that of each predictor, as a list; that of the
-    best affine function of the features; and that of the best constant.
+    """The exact expected squared losses under a known law on P points: a list with the loss of each predictor, the loss
+    of the best affine function of the features, and that of the best constant.
 
     Args:
         people: users whose labels are numbers, with the grid of label values. law: of features and labels. numbers: for
@@ -127,13 +129,13 @@ def squared_risks(people: People, law: FiniteLaw, numbers: list[Floats]) -> tupl
 
 
 def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | None]:
-    """Squared errors for labels that are numbers, by column of a result row: that of the private model (squared_error),
-    that of the model without privacy (nonprivate_squared_error; None if there is none), and that of a constant
-    (constant_squared_error). With them comes the standard deviation within clusters of the mean label given the
-    features (value_spread).
+    """Columns of a result row for labels that are numbers. Three are squared errors: squared_error of the private
+    model, nonprivate_squared_error of the model without privacy (None if there is none), and constant_squared_error of
+    a constant. The fourth, value_spread, is the standard deviation within clusters of E[y|x], the mean label given the
+    features x.
 
-    Under a known law they are expectations, and the constant is the best one. Else they are means over the rows held
-    out, and the constant is the users' mean label.
+    Under a known law the errors are expectations, and the constant is the best one. Otherwise they are means over the
+    rows held out, and the constant is the users' mean label.
 
     Args:
         people: users whose labels are numbers. numbers: predictions at the law's points or for the held-out rows; first
@@ -155,8 +157,9 @@ def value_figures(people: People, numbers: list[Floats]) -> dict[str, float | No
 def spread(people: People) -> float:
     """Standard deviation within clusters of E[y|x], the mean label given the features x, for labels that are numbers.
 
-    It is exact if p(y|x) is known. Otherwise it is the standard deviation of the labels within clusters; its square is
-    an unbiased estimate of an upper bound of the squared exact value. It is for the experimenter, and not private.
+    The result is exact if p(y|x) is known. Otherwise it is the standard deviation of the labels within clusters; its
+    square is an unbiased estimate of an upper bound of the exact value's square. The result is for the experimenter,
+    and not private.
     """
     values, law = np.array(people.values), people.law
     if law is not None and people.law_clusters:
@@ -174,14 +177,15 @@ def spread(people: People) -> float:
 
 
 def value_floor(people: People, law: ValueLaw | None) -> float | None:
-    """The excess squared loss that remains with infinitely many exchanged numbers, exactly. A user submits the number
-    of a random user of her cluster, but the learner counts it for her own features. So it finds the affine function of
-    the features that is best for the mean numbers of clusters, instead of the one that is best for users' own numbers.
-    None if the law of the data and its clusters is not known, or if released numbers are the users' own.
+    """The excess squared loss that remains even if infinitely many exchanged numbers arrive, exactly. A user submits
+    the number of a random user of her cluster, but the learner counts it for her own features. So the learner finds the
+    affine function of the features that is best for the mean numbers of clusters, instead of the one that is best for
+    the users' own numbers. The result is None if the law of the data or its clusters are not known, or if released
+    numbers are the users' own.
 
     Args:
         people: users whose labels are numbers. law: public probabilities of released numbers given true values; None:
-        not known.
+        they are not known, and the result is None too.
     """
     if law is None or law.source != "cluster" or people.law is None or not people.law_clusters:
         return None
@@ -192,8 +196,8 @@ def value_floor(people: People, law: ValueLaw | None) -> float | None:
 
 
 def affine(points: Floats, target: Floats, mass: Floats) -> Floats:
-    """Values (P,), at P points, of the affine function of their coordinates that is nearest to the target in weighted
-    mean square.
+    """The values (P,), at P points, of the affine function of the coordinates that has the smallest weighted mean
+    squared difference from a target.
 
     Args:
         points: (P, d). target: (P,) the number to fit at each point. mass: (P,) the point's weight, such as its

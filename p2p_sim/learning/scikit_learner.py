@@ -49,8 +49,8 @@ class EstimatorConfig(Learner):
         return self.estimator.split(".")[1] not in ("tree", "ensemble", "naive_bayes", "dummy")
 
     def _model(self) -> Any:
-        """A new classifier, not yet fitted, of the scikit-learn class and with the parameters that this configuration
-        names; its random_state is 0 unless one is given.
+        """A new classifier, not yet fitted. Its scikit-learn class and its parameters are those that this configuration
+        names; its random_state, if it has one, is 0 unless one is given.
         """
         class_ = _classifier(self.estimator)
         accepted = inspect.signature(class_).parameters
@@ -104,9 +104,9 @@ class BoostedTreesConfig(UnbiasedLearner):
     """scikit-learn's histogram gradient boosting: for each class, a squared-loss regression of its unbiased weight.
 
     Averaged over the noise, the weight is 1 for the true label and 0 for the others, so that the regression estimates
-    p(y|x). If a label is that of a random user of the cluster, it estimates the mean of p(y|x) over the cluster.
-    Predictions are the distributions that are nearest to the K estimates. In them a class may have probability 0, so
-    only the order of the classes counts. A noise law without an inverse is refused.
+    p(y|x). If a label is that of a random user of the cluster, the regression estimates the mean of p(y|x) over the
+    cluster. The predicted distribution is the one that is nearest to the K estimates. In it a class may have
+    probability 0, so only the order of the classes counts. A noise law without an inverse is refused.
     """
 
     kind: Literal["boosted_trees"] = "boosted_trees"
@@ -122,8 +122,8 @@ class BoostedTreesConfig(UnbiasedLearner):
     """Smallest number of labels in a leaf, at least 1."""
 
     def fit(self, features: NDArray[np.floating], weights: Floats) -> Predictor:
-        """The predictor learned by a regression of each class's weight on the features. If there are two classes, the
-        regression of the second is sufficient.
+        """The predictor learned by a regression of each class's weight on the features. If there are two classes, only
+        the weight of the second is needed. With fewer than two labels, every class gets the same probability.
 
         Args:
             features: (m, d). weights: (m, K) unbiased weights of the classes in each label; rows sum to 1.
@@ -145,7 +145,9 @@ class BoostedTreesConfig(UnbiasedLearner):
 
 @dataclass(frozen=True)
 class _Regressed:
-    """A predictor from a regression of each class's indicator or, if there are two classes, of the second one's."""
+    """A predictor from a regression of each class's unbiased weight; if there are two classes, only of the second
+    class's weight.
+    """
 
     models: tuple[Any, ...]
 

@@ -11,7 +11,7 @@ class _Model(NamedTuple):
     """One of the two models of a replicate: the private one, or the one that learns without privacy.
 
     prefix: the beginning of the names of the model's columns. name: the model's name in messages. advice: the end of a
-    message.
+    message, which says what to do.
     """
 
     prefix: str
@@ -24,18 +24,18 @@ MODELS = (
     _Model("nonprivate_", "even without privacy, what is learned", "; look at the features and their scales"),
 )
 MAJORITY, CONSTANT_RISK, CONSTANT = "majority_error_rate", "constant_excess_risk", "constant_squared_error"
-"""Columns of baselines: the error rate of the majority class, and the excess risk and squared error of the best
-constant."""
+"""Columns about baselines: the error rate of the majority class, the excess risk of the best constant, and the squared
+error of the best constant."""
 ENOUGH, FEW = 5, "; with so few replicates hardly anything is clear: run more"
-"""Smallest number of replicates with which a missing gain is evidence about the data, and the advice if there are
-fewer."""
+"""Smallest number of replicates with which a gain that is not clearly above 0 is evidence about the data, and the
+advice if there are fewer replicates."""
 
 
 class Gain(NamedTuple):
     """The gain in accuracy of a model over always predicting the majority class.
 
     model: which of the two models. accuracy, majority: mean accuracies of the model and of the majority class over the
-    replicates. gain: mean of their differences within replicates.
+    replicates. gain: mean difference of the two accuracies within replicates, with its 95% interval.
     """
 
     model: _Model
@@ -45,11 +45,12 @@ class Gain(NamedTuple):
 
 
 def gains(rows: pd.DataFrame) -> list[Gain]:
-    """The gain in accuracy over always predicting the majority class, of the private and of the non-private model: for
-    each model, its mean accuracy, that of the majority class, and the mean difference with its interval.
+    """Compares the private and the non-private model with always predicting the majority class. For each model the
+    result holds its mean accuracy, that of the majority class, and the mean difference of the two within replicates,
+    with its 95% interval.
 
     A model is left out if its error rate or that of the majority class is missing in a row. The list is empty if the
-    law is known and no classifier can be more accurate than the majority class.
+    law is known and, in some row, no classifier can be more accurate than the majority class.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -89,9 +90,9 @@ def warnings_of(rows: pd.DataFrame) -> list[str]:
 
 
 def _advice(model: _Model, gain: Mean, rows: pd.DataFrame) -> str:
-    """The end of a message about a model that is not clearly better than a baseline. It advises to look at the network
-    if fewer than half of the requests were answered (private model only), or to run more replicates if there are two to
-    four; else it is the model's own advice.
+    """The end of a message about a model that is not clearly better than a baseline: what to do about it. For the
+    private model, if fewer than half of the requests were answered, it says to look at the network. Otherwise, if there
+    are two to four replicates, it says to run more; if not, it is the advice that belongs to the model.
 
     Args:
         model: the private model or the one without privacy. gain: its gain over the baseline, with the number of
@@ -139,10 +140,12 @@ def _no_better_than_a_constant(rows: pd.DataFrame) -> list[str]:
 
 
 def points_not_above(rows: pd.DataFrame) -> tuple[int, int]:
-    """Two numbers of scenarios: of those whose model is not clearly more accurate than always predicting the majority
-    class, and of all scenarios in which both accuracies are known.
+    """Counts scenarios. The first number counts those whose model is not clearly more accurate than always predicting
+    the majority class. The second counts all that can be judged: both accuracies are known and, as far as the law is
+    known, a classifier can be more accurate than the majority class.
 
-    The model is the private one if its accuracy is known, else the one without privacy.
+    The model is the private one if its accuracy is known, else the one without privacy. It is clearly more accurate if
+    the 95% interval of its mean gain in accuracy lies above 0 or, for a single replicate, if the gain does.
 
     Args:
         rows: result rows of several scenarios; the column "scenario" names each row's scenario.

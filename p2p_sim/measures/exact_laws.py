@@ -1,10 +1,13 @@
 """Laws on the unit cube and on the line, under which errors of classifiers and of density estimates are exact.
 
-On the cube, x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j) with |g| <= 1. The excess error of a classifier is
-E |2 p(1|x) - 1| over the x where it differs from the Bayes rule. If it is constant on boxes, this expectation needs the
-integrals of the positive and the negative part of the product. They follow from those of its factors: for two factors g
-and h, (g h)⁺ = g⁺h⁺ + g⁻h⁻. On the line, half the L1 distance between a law and a density that is constant on cells is
-exact.
+On the cube, x is uniform on [0, 1]^d and p(1|x) = 1/2 + a Π_j g(x_j), where |g| <= 1 and 0 < a <= 1/2. The excess error
+of a classifier is the mean of |2 p(1|x) - 1|, counted only at those x where the classifier differs from the Bayes rule.
+If the classifier is constant on boxes, its excess error follows from two integrals over each box: those of the positive
+and of the negative part of the product Π_j g(x_j). These integrals follow from those of the factors: for two factors g
+and h, (g h)⁺ = g⁺h⁺ + g⁻h⁻, where ⁺ marks the positive and ⁻ the negative part.
+
+On the line, half the L1 distance between the density of a law and a density that is constant on cells is computed
+exactly.
 """
 
 import math
@@ -25,8 +28,8 @@ class Factor(Protocol):
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """The integrals from 0 to each x of max(g, 0) and of max(-g, 0), two arrays of the shape of x. Their difference
-        is the integral of g, and their sum is that of |g|. The error of a classifier that is constant on boxes follows
-        exactly from them.
+        is the integral of g, and their sum is that of |g|. From these integrals the error of a classifier that is
+        constant on boxes follows exactly.
         """
 
 
@@ -44,8 +47,8 @@ class Sine:
         return np.sin(2.0 * np.pi * self.periods * x)
 
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
-        """Integrals from 0 to each x of the positive and of the negative part of g(x) = sin(2π periods x). Each whole
-        period adds 1/(π periods) to each of the two.
+        """Integrals from 0 to each x of the positive and of the negative part of g(x) = sin(2π periods x), a sine with
+        `periods` periods in [0, 1]. Over a whole period, each of the two integrals is 1/(π periods).
 
         Args:
             x: numbers in [0, 1], in an array of any shape.
@@ -59,7 +62,7 @@ class Sine:
 
 @dataclass(frozen=True)
 class Harmonic:
-    """The function g(x) = 1 where floor(1/x) is odd and -1 where it is even; it alternates ever faster towards 0."""
+    """The function g(x) = 1 where floor(1/x) is odd and -1 where it is even; its sign changes ever faster towards 0."""
 
     def value(self, x: Floats) -> Floats:
         """g at each of the numbers x in [0, 1]; it is 1 at x = 0."""
@@ -69,8 +72,9 @@ class Harmonic:
     def parts(self, x: Floats) -> tuple[Floats, Floats]:
         """Integrals from 0 to each x of the positive and of the negative part of g.
 
-        g has one sign on each interval from 1/(j+1) to 1/j, whose length is 1/(j(j+1)). The sum of these lengths over j
-        = m, m+2, m+4, ... is (ψ((m+1)/2) - ψ(m/2))/2 with the digamma function ψ.
+        For each whole number j >= 1, g has one sign on the interval from 1/(j+1) to 1/j, whose length is 1/(j(j+1));
+        the sign alternates with j. The intervals of one sign that lie below 1/m are those for j = m, m+2, m+4, ...
+        Their lengths sum to (ψ((m+1)/2) - ψ(m/2))/2, where ψ is the digamma function (the derivative of ln Γ).
 
         Args:
             x: numbers in [0, 1], in an array of any shape.
@@ -115,7 +119,12 @@ class ProductLaw:
     amplitude: float = 0.4
 
     def positive(self, points: Floats) -> Floats:
-        """Probability p(1|x) = 1/2 + amplitude · g(x_1)···g(x_d) of label 1 at each of the points (n, d): (n,)."""
+        """The probability p(1|x) = 1/2 + amplitude · g(x_1)···g(x_d) of label 1 at each of n points x in [0, 1]^d:
+        (n,). Here g is the law's factor, a function with values in [-1, 1].
+
+        Args:
+            points: (n, d) the points.
+        """
         return np.asarray(0.5 + self.amplitude * np.prod(self.factor.value(points), axis=1))
 
     def draw(self, rows: int, rng: np.random.Generator) -> tuple[Floats, NDArray[np.uint8]]:
@@ -124,9 +133,9 @@ class ProductLaw:
         return points, (rng.random(rows) < self.positive(points)).astype(np.uint8)
 
     def excess_error(self, edges: Floats, predicted: NDArray[np.integer]) -> float:
-        """How much larger the error rate of a classifier is than the smallest possible one (that of Bayes' rule) under
-        this law, exact to rounding. The classifier is constant on k^d boxes, which k intervals along each of the d axes
-        make.
+        """How much larger the error rate of a classifier of labels 0 and 1 is than that of Bayes' rule, the smallest
+        possible one under this law; exact to rounding. k intervals along each of the d axes divide the cube into k^d
+        boxes, and the classifier predicts the same class everywhere in a box.
 
         Args:
             edges: (k+1,) ends of the intervals along every axis, ascending from 0 to 1. predicted: (k^d,) class of each
@@ -161,12 +170,14 @@ class LineLaw(Protocol):
         """Distribution function: for each x, which may be infinite, the probability of values up to x."""
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point at which the density equals a given height, in each of m pieces of the line: (m,). On each piece
-        the density is monotone, so that there is at most one such point; the number is arbitrary if there is none. With
-        these points the distance between this density and a constant is computed exactly.
+        """The point at which the density equals a given height, in each of m pieces of the line: (m,). A piece lies
+        between two neighbouring turning points (or beyond the last), so that the density is monotone on it and crosses
+        the height at one point at most. If the density crosses the height nowhere in the piece, the number is
+        arbitrary. At these points the difference between the density and a constant changes its sign, so they serve to
+        compute the distance between the two exactly.
 
         Args:
-            height: (m,) one height for each piece. middle: (m,) some point of each piece, which tells which piece is
+            height: (m,) one height for each piece. middle: (m,) a point inside each piece, which tells which piece is
             meant.
         """
 
@@ -186,11 +197,11 @@ class Normal:
         return np.asarray(ndtr(x))
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point where the density equals the height h, on the side of 0 where `middle` lies: ±sqrt(-2 ln(h
-        sqrt(2π))).
+        """The point at which the density equals a height h, positive where `middle` is positive and negative where it
+        is negative: ±sqrt(-2 ln(h sqrt(2π))). It is 0 if h is above the largest density.
 
         Args:
-            height: (m,) heights h. middle: (m,) points that tell the side by their sign.
+            height: (m,) heights h. middle: (m,) one number for each height; only its sign matters.
         """
         ratio = np.clip(height * math.sqrt(2.0 * math.pi), 1e-300, 1.0)
         return np.asarray(np.copysign(np.sqrt(-2.0 * np.log(ratio)), middle))
@@ -201,7 +212,7 @@ class Normal:
 
 @dataclass(frozen=True)
 class Cauchy:
-    """The standard Cauchy law, which has half of its mass beyond ±1 and no mean."""
+    """The standard Cauchy law: half of its mass lies outside [-1, 1], and it has no mean."""
 
     turning = np.zeros(1)  # the mode
 
@@ -209,10 +220,11 @@ class Cauchy:
         return np.asarray(0.5 + np.arctan(x) / math.pi)
 
     def crossing(self, height: Floats, middle: Floats) -> Floats:
-        """The point where the density equals the height h, on the side of 0 where `middle` lies: ±sqrt(1/(πh) - 1).
+        """The point at which the density equals a height h, positive where `middle` is positive and negative where it
+        is negative: ±sqrt(1/(πh) - 1). It is 0 if h is above the largest density.
 
         Args:
-            height: (m,) heights h. middle: (m,) points that tell the side by their sign.
+            height: (m,) heights h. middle: (m,) one number for each height; only its sign matters.
         """
         ratio = np.clip(height * math.pi, 1e-300, 1.0)
         return np.asarray(np.copysign(np.sqrt(1.0 / ratio - 1.0), middle))
@@ -225,7 +237,7 @@ class Spikes:
     """A law with half of its mass uniform on [0, 1] and half on narrow spikes; its density is piecewise constant.
 
     Args:
-        count: number of spikes, at least 1; they are equally spaced. width: of each spike, below 1/count.
+        count: number of spikes, at least 1; they are equally spaced. width: width of each spike, below 1/count.
     """
 
     def __init__(self, count: int = 10, width: float = 0.002) -> None:
@@ -258,9 +270,9 @@ def half_l1(law: LineLaw, cells: NDArray[np.int64], side: float, heights: Floats
     """Half the L1 distance ½ ∫ |f - f̂| between a law's density f and a density f̂ constant on cells, exact to
     rounding.
 
-    It is the total variation distance if f̂ integrates to 1. The line is divided at the turning points of f and the
-    ends of cells. On each piece f is monotone, so it crosses f̂ at one point at most, and the integral is computed from
-    that of f - f̂ on either side of this point.
+    It is the total variation distance if f̂ integrates to 1. The line is divided at the turning points of f and at the
+    ends of cells. On each piece f is monotone and f̂ is constant, so f crosses f̂ at one point at most. The integral of
+    |f - f̂| then follows from the integrals of f - f̂ on either side of this point.
 
     Args:
         law: f. cells: (m,) indices j of the cells with f̂ > 0, ascending. side, origin: cell j is [origin + j·side,

@@ -28,7 +28,7 @@ def predict(
     Args:
         design: (m, p) the terms of the law at each measurement, of rank p < m. values: (m,) the measurements. at: (p,)
         the terms of the further measurement. weights: (m,) precisions relative to each other, above 0; None: all 1.
-        weight: of the further measurement; infinity gives the interval of the law itself.
+        weight: precision of the further measurement, on the same scale; infinity gives the interval of the law itself.
 
     Raises:
         ValueError: the measurements do not determine the law and its scatter.
@@ -61,9 +61,10 @@ def predict(
 
 
 def tail_of_largest(count: float, level: float = 0.5) -> float:
-    """The probability p for which the (1-p)-quantile of one draw is the `level`-quantile of the largest of n draws.
+    """The probability p for which the (1-p)-quantile of one draw is the `level`-quantile of the largest of n
+    independent draws.
 
-    It solves (1-p)^n = level, without cancellation.
+    This p solves (1-p)^n = level; it is computed without cancellation.
 
     Args:
         count: n, at least 1. level: in (0, 1).
@@ -74,7 +75,7 @@ def tail_of_largest(count: float, level: float = 0.5) -> float:
 
 
 def normal_score(count: float) -> float:
-    """The median of the largest of n independent standard normal numbers.
+    """The median of the largest of n = `count` independent standard normal numbers.
 
     >>> round(normal_score(1e9), 3)
     6.057
@@ -85,22 +86,22 @@ def normal_score(count: float) -> float:
 
 
 def most_of(count: float, trials: int, probability: float, level: float) -> int:
-    """The smallest bound that none of n independent Bin(trials, p) numbers exceeds, with probability at least `level`.
+    """The smallest number k such that, with probability at least `level`, none of n independent Bin(trials, p) numbers
+    exceeds k.
 
     Args:
-        count: n, at least 1. trials: of each number. probability: p. level: in (0, 1).
+        count: n, at least 1. trials: number of trials behind each number. probability: p. level: in (0, 1).
     """
     return _most(tail_of_largest(count, level), trials, probability)
 
 
 def most_of_any(count: float, trials: int, probability: float, chance: float) -> int:
     """A number that the largest of n Bin(trials, p) numbers exceeds with probability at most `chance`, whether or not
-    these numbers depend on each other.
-
-    It follows from the union bound.
+    these numbers depend on each other (union bound).
 
     Args:
-        count: n, at least 1. trials: of each number. probability: p. chance: in (0, 1); may be far below 1e-16.
+        count: n, at least 1. trials: number of trials behind each number. probability: p. chance: in (0, 1); may be far
+        below 1e-16.
     """
     if not count >= 1 or not 0.0 < chance < 1.0:
         raise ValueError(f"count = {count}, chance = {chance}: at least 1, and in (0, 1), are needed")
@@ -108,18 +109,21 @@ def most_of_any(count: float, trials: int, probability: float, chance: float) ->
 
 
 def fewest_of_any(count: float, trials: int, probability: float, chance: float) -> int:
-    """A number below which the smallest of n Bin(trials, p) numbers lies with probability at most `chance`, whether or
-    not these numbers depend on each other.
+    """A number such that the smallest of n Bin(trials, p) numbers lies below it with probability at most `chance`,
+    whether or not these numbers depend on each other.
 
     Args:
-        count: n, at least 1. trials: of each number. probability: p. chance: in (0, 1).
+        count: n, at least 1. trials: number of trials behind each number. probability: p. chance: in (0, 1).
     """
     return trials - most_of_any(count, trials, 1.0 - probability, chance)
 
 
 def _most(tail: float, trials: int, probability: float) -> int:
-    """The smallest number k that a binomial number exceeds with probability at most `tail`: Pr[Bin(trials, probability)
-    > k] <= tail.
+    """The smallest number k that a single Bin(trials, p) number exceeds with probability at most `tail`. Bounds for the
+    largest of many binomial numbers are computed from it.
+
+    Args:
+        tail: a probability above 0. trials: number of trials. probability: p, of a success in each trial.
     """
     from scipy.stats import binom
 
@@ -162,8 +166,11 @@ class GridLaw:
         return float(self.mass.sum())
 
     def after(self, earlier: "GridLaw") -> "GridLaw":
-        """The distribution of the sum of this time and an independent earlier one, as of two messages one after the
-        other.
+        """The distribution of the sum of this time and an independent earlier one, such as the time that two messages
+        take one after the other.
+
+        Args:
+            earlier: the distribution of the earlier time, on the same grid.
         """
         whole, cells = np.convolve(self.mass, earlier.mass), len(self.mass)
         whole[cells - 1] = whole[cells - 1 :].sum()
@@ -184,14 +191,15 @@ class GridLaw:
         return GridLaw(self.step_s, mass)
 
     def weighted(self, probability: float) -> "GridLaw":
-        """The distribution if the event, for a reason independent of its time, only happens with the given probability:
-        a message may be lost, for example. All entries of mass are multiplied by it.
+        """The distribution if the event needs a further condition, such as a message that is not lost, which holds with
+        the given probability and independently of the time. Every entry of `mass` is multiplied by this probability.
         """
         return GridLaw(self.step_s, self.mass * probability)
 
     def joined(self, alternative: "GridLaw") -> "GridLaw":
-        """The distribution of the time of an event that happens in one of two ways that exclude each other: the two
-        laws' masses are added. Their total must be at most 1, and both must have the same grid.
+        """The distribution of the time of an event that happens in one of two ways that exclude each other, such as an
+        answer to a first request or to a second one. The probabilities of the two ways are added at each time of the
+        grid. The sum of all these probabilities must be at most 1, and both distributions must have the same grid.
 
         Args:
             alternative: the distribution for the other way.
@@ -199,8 +207,11 @@ class GridLaw:
         return GridLaw(self.step_s, self.mass + alternative.mass)
 
     def upper_points(self, tails: Floats) -> Floats:
-        """Upper quantiles (m,) in seconds for tail probabilities (m,): for each, the first time of the grid after which
-        the event happens with at most the tail's probability.
+        """For each of m tail probabilities, the first time of the grid, in seconds, after which the event happens with
+        at most this probability: (m,).
+
+        Args:
+            tails: (m,) the tail probabilities.
         """
         after = np.append(np.cumsum(self.mass[::-1])[::-1], 0.0)[1:]
         return np.asarray(np.searchsorted(-after, -tails) * self.step_s)
@@ -210,16 +221,17 @@ class GridLaw:
         return float(self.upper_points(np.array([self.total * (1.0 - share)]))[0])
 
     def last(self, count: float, level: float = 0.5) -> float:
-        """The `level`-quantile, in seconds, of the last arrival among n independent users.
+        """The `level`-quantile, in seconds, of the last arrival among n independent users. Users who never arrive do
+        not count.
 
         Args:
-            count: n, at least 1; it includes users who never arrive. level: in (0, 1); 1/2 gives the median.
+            count: n, at least 1, including users who never arrive. level: in (0, 1); 1/2 gives the median.
         """
         return float(self.upper_points(np.array([tail_of_largest(count, level)]))[0])
 
     def draw_last(self, count: float, size: int, rng: np.random.Generator) -> Floats:
         """Draws the time of the last arrival among n independent users, `size` times: (size,) in seconds. Users who
-        never arrive are left out; if nobody arrives, the time is 0.
+        never arrive do not count; if nobody arrives, the time is 0.
 
         Args:
             count: n, including users who never arrive. size: number of draws. rng: random numbers.
@@ -227,7 +239,8 @@ class GridLaw:
         return self.upper_points(-np.expm1(np.log1p(-rng.random(size)) / count))
 
     def last_level(self, count: float, time_s: float) -> float:
-        """Probability that none of n independent users arrives after `time_s` seconds.
+        """Probability that none of n independent users arrives after `time_s` seconds. So each user has arrived by
+        then, or never arrives.
 
         Args:
             count: n, including users who never arrive. time_s: seconds.
@@ -240,9 +253,10 @@ class GridLaw:
         of n users. Their arrival times are independent and have this distribution; users who never arrive need no
         service.
 
-        The estimate is the largest t + load · Pr[a message arrives at t or later] over times t up to the last arrival's
-        quantile, where load is the time that the queue needs for n messages. This is Lindley's recursion for n users
-        whose arrivals follow the law to within load/√n.
+        The load is the time that the queue needs for n messages. The estimate is the largest value of t + load · Pr[a
+        message arrives at t or later] over times t up to the `level`-quantile of the last arrival, or this quantile
+        plus load/n if that is larger. This is Lindley's recursion for n users whose arrivals follow the law to within
+        load/√n.
 
         Args:
             count: n, at least 1. load_s: the load, seconds. level: in (0, 1); 1/2 gives the median.

@@ -1,6 +1,6 @@
-"""Result columns of groups of users: names of these columns, and each group's loss of accuracy.
+"""Result columns about groups of users: the names of these columns, and each group's loss of accuracy.
 
-The name of such a column is the name of a figure, followed by grouping and group in brackets: `error_rate[sex=Female]`.
+The name of such a column is a quantity, followed by grouping and group in brackets: `error_rate[sex=Female]`.
 """
 
 import re
@@ -31,18 +31,18 @@ class Group(NamedTuple):
         return f"{self.kind} {self.name}"
 
     def column(self, figure: str) -> str:
-        """The name of the result column with a figure of this group: the figure, and in brackets the grouping and the
-        group, such as error_rate[sex=Female].
+        """The name of the result column that holds a quantity for this group: the quantity, and in brackets the
+        grouping and the group, such as error_rate[sex=Female].
 
         Args:
-            figure: the name of the column with the same figure of all users, such as "error_rate".
+            figure: the quantity, as the column about all users is named, such as "error_rate".
         """
         return f"{figure}[{self.kind}={self.name}]"
 
 
 def groups_of(columns: Iterable[Any]) -> list[Group]:
-    """The groups of users whose error rates are among the given columns of result rows, in the order of the columns. A
-    group has a grouping, such as "sex", and a name in it, such as "Female".
+    """The groups of users for which a column of result rows holds an error rate, in the order of the columns. A group
+    has a grouping, such as "sex" or "class", and a name in it, such as "Female" or "0".
 
     >>> groups_of(["error_rate", "share[class=0]", "error_rate[class=0]"])
     [Group(kind='class', name='0')]
@@ -52,7 +52,7 @@ def groups_of(columns: Iterable[Any]) -> list[Group]:
 
 
 def figure_of(column: str) -> tuple[str, Group] | None:
-    """The figure and the group in a column's name; None if the column is not about a group.
+    """The quantity and the group in a column's name; None if the column is not about a group.
 
     >>> figure_of("accuracy[class=0]")
     ('accuracy', Group(kind='class', name='0'))
@@ -62,10 +62,10 @@ def figure_of(column: str) -> tuple[str, Group] | None:
 
 
 def extra_loss(rows: "pd.DataFrame", group: Group) -> "pd.Series":
-    """How much more accuracy a group loses by privacy than all other users together, for each row. It is the difference
-    of two losses, each the error rate minus that of the same learner without privacy. It is positive if the group loses
-    more, and NaN if the group is empty or has all users. The other users' loss follows from the loss of all users, the
-    group's loss and the group's share of the users.
+    """For each row, how much more accuracy a group loses by privacy than all other users together. A loss is the error
+    rate minus that of the same learner without privacy. The result is positive if the group loses more, and NaN if the
+    group is empty or has all users. The other users' loss follows from the loss of all users, the group's loss and the
+    group's share of the users.
 
     Args:
         rows: result rows, with error rates with and without privacy of all users and of the group, and the group's

@@ -38,14 +38,14 @@ class Mean(Estimate):
 
     @property
     def above_zero(self) -> bool:
-        """Whether the lower end of the interval is above 0 or, for a single replicate, which has no interval, the mean
-        itself.
+        """Whether the mean counts as above 0: the lower end of its interval is above 0. A single replicate has no
+        interval; then the mean itself must be above 0.
         """
         return (self.low if self.replicates > 1 else self.value) > 0
 
     def within(self, least: float, most: float) -> "Mean":
         """The mean with both ends of its interval moved into the range [least, most] in which the quantity must lie.
-        The interval contains the true mean as often as before.
+        Because the true mean is in this range, the interval contains it as often as before.
         """
         return replace(self, low=min(max(self.low, least), most), high=max(min(self.high, most), least))
 
@@ -69,16 +69,16 @@ def mean_interval(values: ArrayLike, confidence: float = 0.95) -> Mean:
 
 
 def expected_misses(sizes: ArrayLike, rate: float, true_rate: float, tail: float) -> float:
-    """The mean number of exact (Clopper-Pearson) confidence intervals that do not contain `rate`, if hits happen at
-    `true_rate`. If many more intervals miss `rate` than are expected for `true_rate` = `rate`, this speaks against the
-    rate.
+    """The expected number of exact (Clopper-Pearson) confidence intervals that do not contain `rate`, if hits happen at
+    `true_rate`. With `true_rate` = `rate` it is the number to expect by chance: if many more intervals miss `rate`,
+    this speaks against the rate.
 
-    An interval of k hits in n trials lies above `rate` if at least k hits have a probability below `tail` under `rate`.
-    It lies below `rate` if at most k hits have such a probability. The probabilities of these k under `true_rate` are
-    summed over the intervals.
+    The interval of k hits in n trials lies above `rate` if, under `rate`, the probability of at least k hits is below
+    `tail`. It lies below `rate` if the probability of at most k hits is below `tail`. For each interval, the result
+    adds the probability under `true_rate` of all such k.
 
     Args:
-        sizes: (C,) trials behind each interval, each a whole number of at least 1. rate: the rate that intervals
+        sizes: (C,) trials behind each of C intervals, each a whole number of at least 1. rate: the rate that intervals
         contain or miss, 0 to 1. true_rate: the rate at which hits happen, 0 to 1. tail: error of each end of an
         interval, in (0, 1/2).
 

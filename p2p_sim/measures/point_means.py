@@ -1,4 +1,4 @@
-"""Averages result rows over replicates, except privacy columns, and compares two sets of rows.
+"""Averages result rows over replicates, except columns about privacy, and compares two sets of rows.
 
 A point is one scenario of a sweep; a row is one replicate of a point. An axis is a key that a sweep varies.
 """
@@ -24,7 +24,7 @@ def quality(rows: pd.DataFrame) -> Quality:
     of cells.
 
     Args:
-        rows: of replicates or of points, at least one.
+        rows: rows of replicates or of points, at least one.
 
     >>> quality(pd.DataFrame({"excess_risk": [None], "error_rate": [None], "half_l1": [0.2], "cells": [9.0]}))
     'half_l1'
@@ -43,22 +43,24 @@ _NOT_MEASURED = (POINT, REPLICATE, "model_version")
 
 
 def is_privacy(name: str) -> bool:
-    """Whether a column is about privacy, so that its largest value over replicates is reported and never its mean: a
-    name that begins with "epsilon" or "advantage", and "delta" and "coalition_meets" (the probability that a colluding
-    user got a given label).
+    """Whether a column is about privacy. Of such a column the largest value over replicates is reported, never the
+    mean. Its name begins with "epsilon" or "advantage", or is "delta" or "coalition_meets" (the probability that a
+    colluding user got a given label).
     """
     return name.startswith(("epsilon", "advantage")) or name in ("delta", "coalition_meets")
 
 
 def derived(rows: pd.DataFrame) -> pd.DataFrame:
-    """The result rows with further columns: accuracy, nonprivate_accuracy and majority_accuracy (1 minus the error
-    rate); excess_error_rate, the loss of accuracy against learning without privacy; and relative_accuracy, the ratio of
-    both accuracies. Each is added if the error rates that it needs are there.
+    """The result rows with further columns. accuracy, nonprivate_accuracy and majority_accuracy are 1 minus the error
+    rates error_rate, nonprivate_error_rate and majority_error_rate. excess_error_rate, the loss of accuracy by privacy,
+    is error_rate - nonprivate_error_rate; relative_accuracy is accuracy / nonprivate_accuracy. Each is added if the
+    error rates that it needs are there.
 
-    Groups of users get accuracies and losses, too. Missing numbers become NaN, also in a column without any value.
+    For each group with an error rate, such as error_rate[sex=Female], both accuracies and the loss are added, too.
+    Missing numbers become NaN, also in a column without any value.
 
     Args:
-        rows: one row for each replicate, with columns such as error_rate and nonprivate_error_rate.
+        rows: one row for each replicate.
     """
     table = rows.copy()
     for name in table.columns[table.dtypes == "object"]:
@@ -83,11 +85,12 @@ def derived(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
-    """One row for each scenario: axis values, number of replicates, means with 95% t-intervals, and the largest ε.
+    """One row for each scenario: axis values, number of replicates, means with 95% t-intervals, and the largest value
+    of each column about privacy.
 
     A measured column `c` becomes the mean `c` and the ends `c_low` and `c_high` of its interval. The ends are NaN for a
-    single replicate. All three are NaN if a replicate has no value. A privacy column becomes its largest value, without
-    an interval. A text column is kept if all rows of each scenario have the same text.
+    single replicate. All three are NaN if a replicate has no value. A column about privacy becomes its largest value,
+    without an interval. A text column is kept if all rows of each scenario have the same text.
 
     Args:
         rows: one row for each scenario and replicate. axes: columns that are constant within a scenario; they are
@@ -102,7 +105,7 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
     size: pd.Series = groups.size()
     fixed = table.drop_duplicates(POINT).set_index(POINT)
     out = pd.DataFrame({**{axis: fixed[axis] for axis in axes}, "replicates": size}, index=size.index)
-    # measured columns become a mean with its interval, privacy columns their largest value; common text is kept
+    # measured columns become a mean with its interval, columns about privacy their largest value; common text is kept
     reserved = {"replicates", *(str(name) + end for name in table for end in (LOW, HIGH))}
     rest = [str(name) for name in table if name not in (*axes, *_NOT_MEASURED) and name not in reserved]
     measured = [name for name in rest if table[name].dtype.kind in "fiu"]
@@ -115,11 +118,12 @@ def points(rows: pd.DataFrame, axes: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
-    """Means of columns over each group of rows, each followed by the ends of its 95% t-interval: for a column c the
-    columns c, c_low and c_high, with one row for each group.
+    """Means of columns over each group of rows, each with the ends of its 95% t-interval: for a column c the columns c,
+    c_low and c_high, with one row for each group. The interval of a column whose name ends in "auc" is cut to [0, 1].
+    All three are NaN if a row of the group has no value.
 
     Args:
-        groups: a Pandas groupby. names: of the columns. size: number of rows of each group.
+        groups: a Pandas groupby. names: the names of the columns. size: number of rows of each group.
     """
     from scipy.special import stdtrit
 
@@ -136,8 +140,9 @@ def _intervals(groups: Any, names: list[str], size: pd.Series) -> pd.DataFrame:
 
 
 def tidy(rows: pd.DataFrame, axes: Sequence[str]) -> pd.DataFrame:
-    """Result rows with further columns: accuracies, and loss and ratio of accuracy against learning without privacy.
-    Infinite values become NaN, except in privacy columns and axes.
+    """The result rows with columns added for accuracies (1 minus error rates), for the loss of accuracy against
+    learning without privacy, and for the ratio of the accuracies with and without privacy. Infinite values become NaN,
+    except in columns about privacy and in axes.
 
     Args:
         rows: one row for each replicate. axes: columns that a sweep varies; they stay as they are.
@@ -167,10 +172,10 @@ def by_replicate(rows: pd.DataFrame, column: str) -> pd.DataFrame:
 class Difference:
     """The difference of one column between two sets of rows, second minus first, at one point or pooled over points.
 
-    values: axis values of the point; None: pooled over points. first, second: the means; for a privacy column the
-    largest values of equally many replicates. difference: with a 95% interval; its count is the number of pairs or, if
-    unpaired, the size of the smaller sample. None for a privacy column. counts: numbers of replicates of `first` and
-    `second`.
+    values: axis values of the point; None: pooled over points. first, second: the means in the two sets; for a column
+    about privacy the largest values of equally many replicates. difference: the difference with its 95% interval, whose
+    number of replicates is that of pairs or, if unpaired, of the smaller sample; None for a column about privacy.
+    counts: numbers of replicates of `first` and `second`.
     """
 
     column: str
@@ -210,23 +215,25 @@ def differences(
     """Differences of a column between two sets of rows, at every point that both have, and pooled over these points.
 
     Points that share random numbers are not independent. So pooling averages over the points within each replicate, and
-    then counts replicates: those that all points have on both sides or, if unpaired, on the replicate's own side. For a
-    privacy column the largest values are compared, without an interval. They are taken over the replicates that both
-    sides have or, if unpaired, over the first replicates of each side, equally many on both.
+    these averages are the sample. A replicate counts if all points have it in both sets or, if unpaired, in the
+    replicate's own set. For a column about privacy the largest values are compared, without an interval. They are taken
+    over the replicates that both sets have or, if unpaired, over the first replicates of each set, equally many in
+    both.
 
     Args:
         first, second: rows with a column for every axis, at most one row for each replicate and axis values. axes:
-        columns; points with the same values in them are compared; if empty, all rows are one point. column: the column
-        to compare. paired: whether replicates with the same number share their random numbers.
+        columns whose values tell points apart; points with the same values are compared. If there are none, all rows
+        are one point. column: the column to compare. paired: whether replicates with the same number share their random
+        numbers.
 
     Returns:
         One difference for each shared point, in the order of the first rows. If there are several, the pooled
-        difference comes last. Points without this column on either side, or without a common replicate if paired, are
-        left out.
+        difference comes last. A point is left out if one of the sets has no value of this column there or, if paired,
+        if no replicate is common to both.
     """
     tables = []
     for rows in (first, second):
-        # the column as a table: a row for each point, found by axis values, and a column for each replicate
+        # the column as a table: a row for each point, with its axis values as index, and a column for each replicate
         keyed = rows if axes else rows.assign(_all=0)
         keys = [*axes] or ["_all"]
         order = keyed.set_index(keys).index.unique()

@@ -23,18 +23,18 @@ PAID = (
     "A choice by the outcome looks at true labels, which no ε counts: choose by the reason above, or pay for the "
     "choice (docs/choices.md)."
 )
-"""The warning that someone who chooses a mechanism by its accuracy looks at true labels."""
+"""The warning that choosing a mechanism by its accuracy means looking at true labels."""
 
 
 def adds_little(epsilon: float, local: float, basis: str = "") -> str:
     """A warning that the exchange gives hardly more privacy than the noise on each label alone, with advice on what
-    would help. It is empty unless the learner's ε is finite and above 90% of ε₀.
+    would help. It is empty unless the learner's ε is finite and above 90% of ε₀, the ε of a noisy label alone.
 
     Args:
-        epsilon: the learner's ε. local: ε₀, the ε of a noisy label alone. basis: the privacy statement's words on how ε
-        was computed. The advice depends on them: they may say that a user has few neighbours, that users submit the
-        majority of several peers' labels in a network with faults, or that nothing but the noise is known to protect.
-        Empty: the usual advice.
+        epsilon: the learner's ε. local: ε₀. basis: how ε was computed, in the words of the privacy bound. The advice
+        depends on these words: they may say that few others can be asked in place of a user (each has few neighbours),
+        that users submit the majority of several peers' labels in a network with faults, or that only the noise on
+        labels is known to protect. Empty: the usual advice.
 
     >>> adds_little(0.5, 2.2), adds_little(2.1, 2.2)[:30]
     ('', 'The exchange adds little here:')
@@ -70,21 +70,24 @@ def adds_nothing(epsilon: float, local: float) -> bool:
 
 SHARES_KNOWN = "if each label is drawn independently with the shares of its cluster"
 KNOWN = {"uniform": "", "cluster": SHARES_KNOWN}
-"""What an observer knows of labels before any message, in words, by the ending of the columns' names.
+"""What an observer knows of labels before any message, in words. The keys are the endings of the names of result
+columns that hold for this knowledge.
 
-It must be a law under which labels are independent. An observer who knows the *counts* of labels learns about one label
-from messages about other labels, and guesses more labels right."""
+The knowledge must be a law under which labels are independent. An observer who knows the *counts* of labels learns
+about one label from messages about other labels, and guesses more labels right."""
 
 
 def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
-    """Sentences on how many of 100 labels an observer guesses right with and without users' messages. They are about
-    the row in which most labels are guessed right with messages. The first is for a learner to whom all labels are
-    equally likely; if the rows have a coalition, one for the coalition follows.
+    """Sentences on how many of 100 labels an observer guesses right with and without users' messages. The observer is
+    the learner, or anybody who sees the release. The first sentence is for an observer to whom all labels are equally
+    likely; if the rows have a coalition of users, one for the coalition follows. Of several rows, the first sentence
+    takes the one in which the largest share of labels is guessed right with messages, and that for the coalition the
+    largest advantage.
 
     Args:
-        rows: result rows, one for each replicate, with the shares of labels guessed right (guess_...) and what messages
-        add to them (advantage_...). If a row lacks advantage_uniform, there is no sentence. every: whether to add a
-        sentence for a learner who knows what share of each cluster's users has each class.
+        rows: result rows, one for each replicate, with the shares of labels guessed right without messages (guess_...)
+        and what messages add to them (advantage_...). If a row lacks advantage_uniform, there is no sentence. every:
+        whether to add a sentence for an observer who knows, for each cluster, what share of its users has each class.
     """
     if "advantage_uniform" not in rows or rows["advantage_uniform"].isna().any():
         return []
@@ -107,12 +110,12 @@ def sentences(rows: "pd.DataFrame", every: bool = True) -> list[str]:
 
 
 def population(rows: "pd.DataFrame") -> str:
-    """A sentence on how many of 100 labels a public model, which uses no user's label, guesses right from the features;
-    this depends on the population alone. Empty if no such model is known.
+    """A sentence on how many of 100 labels a public model guesses right from the features. The model uses no user's
+    label, so the number depends on the population alone. Empty if no such model is known.
 
     Args:
         rows: result rows, one for each replicate; the column guess_model has the share of labels that the model guesses
-        right.
+        right. The mean of this share is stated.
     """
     if "guess_model" not in rows or rows["guess_model"].isna().any():
         return ""

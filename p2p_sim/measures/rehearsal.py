@@ -17,11 +17,12 @@ from p2p_sim.privacy.rivals import released_distribution
 
 Floats = NDArray[np.float64]
 REHEARSED = 8_000
-"""Number of clusters of a rehearsal times K; so its arrays have the same size for every K."""
+"""Number of made-up clusters of a rehearsal times the number K of classes; so its arrays have the same size for every
+K."""
 SURE = 3.0
 """Number of standard errors by which a choice must beat uniform randomised response, which needs no guess of φ."""
 SPARED = 1.0 - 1e-9
-"""Share of ε that is spent, so that rounding of λ near 1 spends no more than ε."""
+"""Share of ε that is spent: a little less than 1, so that rounding of λ near 1 spends no more than ε."""
 SHARES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Shares of ε that may be spent on the released label distributions; the rest is spent on the labels."""
 
@@ -75,13 +76,14 @@ def corollary2(epsilon: float, heterogeneity: float) -> Choice:
 
 
 def candidates(epsilon: float, classes: int) -> list[Choice]:
-    """The 122 choices of parameters of Algorithm 1 that a rehearsal compares, all at the same ε. They are: uniform
-    randomised response; all labels drawn anew from noisy label distributions; and, for each of 12 thresholds τ (least
-    entries of these distributions) from 0.001/K to 0.8/K, ten splits of ε between distributions and labels. Each choice
-    has the probability to resample a label, the scale of the noise, and τ.
+    """The 122 choices of parameters of Algorithm 1 that a rehearsal compares. Each holds the probability λ that a label
+    is drawn anew from its cluster's noisy label distribution, the scale σ of the noise on label counts, and the least
+    entry τ of such a distribution; each spends ε, less a billionth, at δ = 0. The choices are: uniform randomised
+    response; all labels drawn anew (λ = 1, τ = 0); and, for each of 12 values of τ from 0.001/K to 0.8/K, ten splits of
+    ε between distributions and labels.
 
     Args:
-        epsilon: ε that each choice uses up, less a billionth. classes: K.
+        epsilon: ε. classes: K.
     """
     choices = [uniform(epsilon, classes), split_budget(epsilon, 1.0, 0.0)]
     for threshold in np.geomspace(1e-3 / classes, 0.8 / classes, 12):
@@ -94,9 +96,9 @@ def rehearse(
     choices: list[Choice], classes: int, cluster_size: int, decisions: int, heterogeneity: float, seed: int = 0
 ) -> Floats:
     """The excess 0-1 risk of a majority vote after Algorithm 1, for each choice of its parameters and each of about
-    8,000/K made-up clusters: (len(choices), clusters). All choices see the same clusters, users and noise on
-    distributions. In each cluster a learner predicts at two points, each by the majority of the released labels of
-    n/decisions users there.
+    8,000/K made-up clusters: (len(choices), clusters). In each cluster a learner predicts at two points, each by the
+    majority of the released labels of n/decisions users there. All choices are tried on the same clusters, the same
+    users and, up to its scale, the same noise on label counts.
 
     Args:
         choices: parameters to compare: resampling probability, noise scale and threshold; released labels are not
@@ -126,8 +128,8 @@ def rehearse(
 
 def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Draws the label distributions of R = 8,000 // K made-up clusters, (R, K), and those of two points in each
-    cluster, (2, R, K). Between a point and its cluster the probabilities of two labels differ by φ/2, one up and one
-    down, so that the L1 distance is φ. At the other point the signs are opposite.
+    cluster, (2, R, K). At the first point one label's probability is φ/2 above that in the cluster and another's φ/2
+    below, so that the L1 distance between point and cluster is φ. At the second point the signs are opposite.
 
     Args:
         classes: K. heterogeneity: φ; above 1 it counts as 1. rng: random numbers.
@@ -146,8 +148,8 @@ def _law(classes: int, heterogeneity: float, rng: np.random.Generator) -> tuple[
 
 
 def best_choice(epsilon: float, classes: int, cluster_size: int, decisions: int, heterogeneity: float) -> Choice:
-    """The parameters of Algorithm 1 that give the smallest risk on made-up clusters, among those that spend all of ε.
-    They are the resampling probability λ, the scale σ of the noise on label counts, and the least entry τ of a noisy
+    """The parameters of Algorithm 1 that give the smallest risk on made-up clusters, among 122 choices that all spend
+    ε. They are the resampling probability λ, the scale σ of the noise on label counts, and the least entry τ of a noisy
     label distribution, with 2/σ + ln(1 + (1-λ)/(λτ)) = ε. No private data are used. Uniform randomised response, in
     which only the labels cost ε, is chosen unless another choice is better by three standard errors.
 

@@ -1,4 +1,7 @@
-"""Risks of classifiers under a law on finitely many points, area under the ROC curve, and heterogeneity φ."""
+"""Risks of classifiers under a law on finitely many points, area under the ROC curve, and heterogeneity φ.
+
+P is the number of points, K the number of classes, and p(y|x) the probability of label y at point x.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +14,7 @@ def log_risk(mass: Floats, label_distribution: Floats, predicted: Floats) -> flo
 
     Args:
         mass: (P,) probability of each point. label_distribution: (P, K) p(y|x).
-        predicted: (P, K), rows that sum to 1.
+        predicted: (P, K) predicted probabilities; each row sums to 1.
     """
     return float(-(mass @ np.sum(label_distribution * np.log(np.clip(predicted, 1e-300, 1.0)), axis=1)))
 
@@ -114,8 +117,8 @@ def logistic_risk_after(points: Floats, mass: Floats, learned: Floats, positive:
 
 
 def cluster_means(mass: Floats, values: Floats, cluster: NDArray[np.integer]) -> Floats:
-    """For each of P points, the weighted mean of a quantity over all points of its cluster: (P,). An example is p(1|x),
-    whose cluster means are the label distribution of each cluster.
+    """For each of P points, the weighted mean of a quantity over all points of its cluster: (P,). For p(y|x), for
+    example, it gives the probability p(y|c) of label y in the cluster c of the point.
 
     Args:
         mass: (P,) weight of each point. values: (P,) the quantity at each point. cluster: (P,) cluster of each point.
@@ -129,7 +132,8 @@ def exchanged_distribution(mass: Floats, positive: Floats, cluster: NDArray[np.i
     """For each of P points, the probability that the noisy label of a random user of its cluster is 1: (P,).
 
     Args:
-        mass: (P,) probability of each point. positive: (P,) p(1|x). cluster: (P,) cluster of each point. flip_prob: α.
+        mass: (P,) probability of each point. positive: (P,) p(1|x). cluster: (P,) cluster of each point. flip_prob: α,
+        the probability that noise flips a label.
     """
     return (1.0 - 2.0 * flip_prob) * cluster_means(mass, positive, cluster) + flip_prob
 
@@ -154,10 +158,10 @@ def heterogeneity_upper_estimate(
 ) -> float:
     """An unbiased estimate, from true labels, of an upper bound of heterogeneity φ.
 
-    The bound is E 2(1 - p(Y|c)), where c is the cluster. It is what φ would be if labels Y were certain given the
-    features (p(Y|x) = 1). By Jensen's inequality it is at least φ. The share of the same label among the other users of
-    the cluster estimates p(Y|c) without bias. The estimate is for the experimenter: a parameter that depends on it is
-    not private.
+    The bound is E 2(1 - p(Y|c)), where Y is a user's label and c her cluster. It is what φ would be if features
+    determined labels (p(Y|x) = 1). By Jensen's inequality the bound is at least φ. The share of the same label among
+    the other users of the cluster estimates p(Y|c) without bias. The estimate is for the experimenter: a parameter that
+    depends on it is not private.
 
     Args:
         labels: (n,) in 0..K-1, stored cluster by cluster. cluster_offsets: (C+1,) first user of each cluster, and n at

@@ -10,16 +10,17 @@ from p2p_sim.measures.intervals import Estimate, Floats
 RESAMPLES = 400
 """Number of bootstrap samples of the replicates for the 95% interval of a fitted constant."""
 VARIES = 1.1
-"""A term varies if its largest value exceeds its smallest by this factor. All terms that do not vary share one
-constant."""
+"""A term varies if its largest value over the points is more than this factor times its smallest. All terms that do not
+vary share one constant."""
 
 
 FORMS = {
     "Theorem 4's form": {"φ": 1.0, "α": 1.0, "1/√(θn)": 0.5},
     "squares": {"φ²": 2.0, "α²": 2.0, "1/(θn)": 1.0},
 }
-"""For each form, its terms as powers of φ, α and 1/(θn), to be fitted with free constants; θn is the number of labels
-that reach the learner.
+"""For each form of a sum, its three terms, to be fitted with free constants. The key of a term is its symbol, and the
+value is an exponent. It is, in this order, the exponent of φ (heterogeneity of clusters), of α (flip probability) and
+of 1/(θn), where θn is the number of labels that reach the learner.
 
 Clustering paper, Theorem 4: excess risk is at most O(√(dim log(1/γ)/(θn)) + φ + α); it may be smaller. A smooth loss,
 such as log loss in a model that fits, grows by squares near its minimum."""
@@ -29,8 +30,8 @@ such as log loss in a model that fits, grows by squares near its minimum."""
 class Fit:
     """A sum of terms from theory, fitted to measured risks.
 
-    name: the form of the sum, one of `FORMS`. constants: estimates of the constants of the terms that vary, by the
-    term's symbol; "fixed" is the constant of all other terms together. fitted: (P,) values of the sum at the points.
+    name: the form of the sum, one of `FORMS`. constants: for the symbol of each term that varies, an estimate of its
+    constant; under "fixed", the constant of all other terms together. fitted: (P,) values of the sum at the P points.
     misfit: largest |fitted/measured - 1|.
     """
 
@@ -52,8 +53,8 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
     values at these x; it does not claim that the expected values lie on a line.
 
     Args:
-        x: (P,) above 0, at least two distinct values. values: (P, R) at each point and replicate; the means over
-        replicates must be above 0.
+        x: (P,) above 0, at least two distinct values. values: (P, R) measured at each of P points in each of R
+        replicates; the means over replicates must be above 0.
 
     Raises:
         ValueError: x or a mean is not above 0, or all x are equal.
@@ -80,8 +81,8 @@ def log_log_slope(x: Floats, values: Floats) -> Estimate:
 
 def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> list[Fit]:
     """Two formulas for the excess risk, fitted to its means over replicates: a φ + b α + c/√(θn) (the form of Theorem
-    4) and a φ² + b α² + c/(θn), with constants of at least 0. Here φ is the heterogeneity of clusters, α the flip
-    probability, and θn the number of labels that reach the learner.
+    4) and a φ² + b α² + c/(θn), with constants a, b and c of at least 0. Here φ is the heterogeneity of clusters, α the
+    flip probability, and θn the number of labels that reach the learner.
 
     The fit minimises Σ (fitted/measured - 1)², so that small and large risks count alike. The 95% percentile intervals
     come from resampled replicates; a replicate is resampled for all points at once. They are too narrow for few
@@ -94,7 +95,8 @@ def fit_forms(table: pd.DataFrame, values: Floats, rng: np.random.Generator) -> 
         the resampled replicates.
 
     Raises:
-        ValueError: there are fewer points than constants, terms vary in step, or a mean is not above 0.
+        ValueError: there are fewer points than constants, terms are linearly dependent over the points, or a mean is
+        not above 0.
     """
     if values.size == 0 or values.mean(axis=1).min() <= 0:
         raise ValueError("the mean excess risk must be above 0 at every point, in replicates that all points share")
@@ -110,12 +112,12 @@ def _fit(name: str, powers: dict[str, float], base: Floats, values: Floats, rng:
     constant.
 
     Args:
-        name: of the formula. powers: the exponents of φ, α and 1/(θn), in this order, each under the term's symbol,
+        name: the formula. powers: the exponents of φ, α and 1/(θn), in this order, each under the term's symbol,
         such as "1/√(θn)": 0.5. base: (P, 3) φ, α and 1/(θn) at each of P points. values: (P, R) risks measured at each
         point and replicate. rng: draws the resampled replicates.
 
     Raises:
-        ValueError: there are fewer points than constants, or terms vary in step.
+        ValueError: there are fewer points than constants, or terms are linearly dependent over the points.
     """
     # the design: a column for each term that varies, and one for all other terms; a φ of 1e-17 is a rounding error
     terms, (points, replicates) = base ** list(powers.values()), values.shape
@@ -143,7 +145,7 @@ def _relative_nnls(design: Floats, mean: Floats) -> Floats:
     """The constants c (p,), at least 0, that minimise Σ ((design c)/mean - 1)².
 
     Args:
-        design: (P, p). mean: (P,) above 0.
+        design: (P, p) values of p terms at P points. mean: (P,) measured mean at each point, above 0.
     """
     from scipy.optimize import nnls
 

@@ -93,10 +93,10 @@ def excess_error(rows: "pd.DataFrame") -> Mean | None:
 
 
 def group_means(rows: "pd.DataFrame") -> dict[str, Mean]:
-    """Mean over replicates, with 95% interval, of figures of each group of users, by column: the group's share, its
-    error rates with and without privacy, and their difference, the loss of accuracy. A group has the users of one
-    class, with one value of a public column such as sex, or in clusters of similar size. Columns that are missing in
-    some replicate are left out.
+    """Means over replicates, with 95% intervals, of four columns for each group of users: the group's share of the
+    users, its error rates with and without privacy, and the difference of these two rates, its loss of accuracy. A
+    group has the users of one class, those with one value of a public column such as sex, or those in clusters of
+    similar size. Columns that are missing in some replicate are left out.
 
     Args:
         rows: result rows of one scenario, one for each replicate.
@@ -114,13 +114,13 @@ def worst_epsilons(rows: "pd.DataFrame") -> dict[str, float | None]:
 
 
 def summarise(rows: "pd.DataFrame", parameters: Sequence[str] = ()) -> dict[str, Any]:
-    """A summary of one scenario's result rows as a record for JSON: the number of replicates; the mechanism, the
-    observer and other texts; δ, θ and the range of each parameter; the largest value of each ε; means with 95%
-    intervals; and, if messages were simulated, the entry totals with the sums of requests, messages and bytes over the
-    replicates.
+    """A summary of one scenario's result rows as a record for JSON. It has the number of replicates; the mechanism, the
+    observer and other texts; δ, θ and the range of each parameter; the largest value of each ε; and means with 95%
+    intervals. If messages were simulated, the entry `totals` has the sums, over the replicates, of the counts of
+    requests, messages and bytes.
 
     Args:
-        rows: one for each replicate of the scenario. parameters: columns with parameters of its mechanism.
+        rows: result rows, one for each replicate of the scenario. parameters: columns with parameters of its mechanism.
     """
     first = rows.iloc[0]
     words = ("engine", "population", "mechanism", "trust", "observer", "adjacency", "basis")

@@ -1,4 +1,4 @@
-"""Theorem 2 of the vector approximation paper: an upper bound of the excess risk that errors of learned bits cause."""
+"""Theorem 2 of the vector approximation paper: an upper bound of the excess risk from errors of learned bits."""
 
 import math
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PointwiseRisk:
-    """The excess risk of a classifier at each of n points, and Theorem 2's bound; the theorem is about their means.
+    """The excess risk of a classifier at each of n points, and Theorem 2's bound of it; the theorem is about the means
+    of the two over the points.
 
     error: (n,) Δ(x), the largest error of the estimated probability of a noisy bit. excess: (n,) η*(x) - η_c(x): the
-    largest class probability minus that of the predicted class. bound: (n,) Theorem 2's bound, at every point at least
-    `excess`.
+    largest class probability minus that of the predicted class c. bound: (n,) Theorem 2's bound, which is at least
+    `excess` at every point.
     """
 
     error: Floats
@@ -27,13 +28,14 @@ class PointwiseRisk:
 
 def theorem_2(learned: Floats, label_distribution: Floats, epsilon: float) -> PointwiseRisk:
     """The excess risk at n points of a model that learned from noisy one-hot labels, and its bound by Theorem 2 of the
-    paper (equations 18 to 21). Each user's label is a vector of K bits, and each bit was flipped with probability 1/(1
-    + e^(ε/2)). For each class j the model estimates the probability that the noisy bit Z(j) is 1, and predicts the
-    class with the largest estimate.
+    vector approximation paper (equations 18 to 21). Each user sends her label as a vector of K bits, and each bit was
+    flipped with probability 1/(1 + e^(ε/2)). For each class j the model estimates the probability that the noisy bit
+    Z(j) is 1, and predicts the class with the largest estimate.
 
-    Let Δ be the largest error of these estimates at a point. The class probabilities that follow from them have the
-    largest error Δ_ε = Δ/tanh(ε/4). Let η* and η_s be the largest and the second largest true class probability. The
-    bound is 2Δ_ε where η* - η_s ≤ 2Δ_ε, and 0 elsewhere.
+    Let Δ be the largest error of these estimates at a point. The class probabilities that follow from the estimates
+    have the largest error Δ_ε = Δ/tanh(ε/4). Let η* and η_s be the largest and the second largest true class
+    probability. Where η* - η_s > 2Δ_ε, the errors are too small to change the predicted class, and the bound is 0.
+    Elsewhere the bound is 2Δ_ε.
 
     >>> found = theorem_2(np.array([[0.5, 0.4]]), np.array([[0.4, 0.6]]), epsilon=2.0)
     >>> found.excess.round(3).tolist(), found.bound.round(3).tolist()

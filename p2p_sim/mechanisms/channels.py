@@ -31,7 +31,7 @@ from p2p_sim.privacy import (
 )
 
 UP = 1.0 + 2.0**-45
-"""Factor that rounds up figures computed from a matrix of probabilities."""
+"""Factor that rounds up a number computed from a matrix of probabilities."""
 
 
 class Channel(Mechanism):
@@ -53,7 +53,7 @@ class Channel(Mechanism):
 
     @property
     def noise(self) -> Message:
-        """The randomizer of this mechanism. It exists once `deployed` has fixed the mechanism's parameters."""
+        """The randomizer of this mechanism. It exists once the mechanism's parameters are fixed (`deployed`)."""
         return self.randomizer(self.setup)
 
     def release(
@@ -88,7 +88,7 @@ class Channel(Mechanism):
 
 @dataclass(frozen=True)
 class MessageAccountant(Accountant):
-    """Base of accountants against an observer who sees a message and knows its sender.
+    """Base of accountants for a single message. The observer sees the message and knows its sender.
 
     message: the randomizer.
     """
@@ -107,9 +107,9 @@ class MessageAccountant(Accountant):
 
 @dataclass(frozen=True)
 class LocalAccountant(MessageAccountant):
-    """Accountant against an observer who sees a message and knows its sender: at every δ, ε is at most ε₀.
+    """Accountant for a single message, whose sender the observer knows: at every δ, ε is at most ε₀.
 
-    local_epsilon: ε₀ of a message. conditions: conditions of the bounds, as sentences.
+    local_epsilon: ε₀, the ε of a message at δ = 0. conditions: conditions of the bounds, as sentences.
     """
 
     local_epsilon: float
@@ -135,16 +135,16 @@ class LocalChannel(Channel):
     """Every user sends her message with her name; no trusted party and no amplification."""
 
     def accountant(self, setup: Setup, size: int) -> Accountant:
-        """Accountant of a user's message, seen with her name; the same for every cluster size."""
+        """Accountant of a user's message, which is seen with her name; it is the same for every cluster size."""
         noise = self.randomizer(setup)
         return LocalAccountant(noise, noise.local_epsilon, self.conditions)
 
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """Always None: for this mechanism there is no accountant that bounds δ at every ε. What needs one, such as a
-        bound on how well the learner guesses a label, uses the single statement that ε is at most ε₀ (the ε of one
-        noisy label) at every δ.
+        """Always None: for a run of this mechanism no accountant is given that bounds δ at every ε. A computation that
+        would use one, such as that of how well the learner guesses a label, uses a single fact instead: at every δ, ε
+        is at most ε₀ (the ε of one noisy label).
 
         Args:
             outcome, cluster_sizes, situation: not used.
@@ -168,10 +168,11 @@ class ShuffledChannel(Channel):
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence | None:
         """Scores of the K classes for each released label, from which accuracy can be estimated without true labels.
-        Averaged over the noise, the scores are 1 for the true class of the label's owner, a random user of the cluster,
-        and 0 for the other classes. The result also says that no label was released twice: the shuffler gives each
-        user's label to exactly one name of her cluster, which makes estimates more precise. None if the noise gives no
-        such scores.
+        The label's owner is a random user of the cluster. Averaged over the noise, the scores are 1 for the owner's
+        true class and 0 for the other classes. None if the noise gives no such scores.
+
+        The result also says that no label was released twice, which makes estimates more precise: the shuffler releases
+        the message of each user once, under the name of some user of her cluster.
 
         Args:
             outcome: the result of the run, with the released labels. cluster_offsets: (C+1,); cluster c holds users
@@ -185,8 +186,8 @@ class ShuffledChannel(Channel):
 class Table(Message):
     """A randomizer given by a matrix of probabilities: a label is replaced by a draw from its row of the matrix.
 
-    rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z. parameters: empty, as
-    the mechanism that makes the matrix has its own parameters.
+    rows: (K, K) as nested tuples; entry [y][z] is the probability that the label y is sent as z. parameters: empty,
+    because the mechanism that makes the matrix has its own parameters.
     """
 
     rows: tuple[tuple[float, ...], ...]
@@ -221,8 +222,12 @@ class Table(Message):
         return Bracket(delta / UP, 0.0 if epsilon >= self.local_epsilon else min(1.0, delta * UP + 1e-15))
 
     def attained(self, delta: float) -> float:
-        """A lower bound of ε at a given δ, for one message whose sender is known: at this ε, δ(ε) is still above δ, so
-        that only larger ε can hold at δ.
+        """A lower bound of ε at a given δ, for one message whose sender is known. Let δ(ε) be the smallest δ at which ε
+        holds. The result is an ε with δ(ε) above the given δ, so that only a larger ε can hold at δ; it is 0 if none is
+        found.
+
+        Args:
+            delta: δ.
         """
         return attained_epsilon(self.transition, delta, min(self.local_epsilon, 700.0))
 
@@ -234,8 +239,8 @@ class Table(Message):
 
 @dataclass(frozen=True)
 class TableAccountant(MessageAccountant):
-    """Accountant for one message that a matrix of probabilities makes, against an observer who knows the sender; exact
-    up to rounding.
+    """Accountant for one message drawn from a matrix of probabilities, whose sender the observer knows; exact up to
+    rounding.
     """
 
     basis = "exact: the law of the noisy label"
@@ -243,7 +248,7 @@ class TableAccountant(MessageAccountant):
 
 
 class LocalMechanism(LocalChannel):
-    """Base of local mechanisms given by a matrix. A subclass defines `kind`, keys of its own, and `transition`."""
+    """Base of local mechanisms given by a matrix of probabilities. A subclass defines `kind`, keys and `transition`."""
 
     conditions: ClassVar[tuple[str, ...]] = LOCAL_CONDITIONS
 
@@ -252,7 +257,7 @@ class LocalMechanism(LocalChannel):
         """Matrix (K, K) of the noise: entry [y, z] is the probability that the label y is sent as z."""
 
     def randomizer(self, setup: Setup) -> Table:
-        """The randomizer that draws a user's message from the row of `transition` for her label.
+        """The randomizer that draws a user's message from a row of the matrix `transition`, the row of her label.
 
         Raises:
             InputError: the matrix has the wrong shape, or one of its rows is not a distribution.

@@ -23,9 +23,11 @@ from p2p_sim.privacy.rivals import CURATOR_CONDITIONS, ClusterResampling, releas
 def released_distributions(
     counts: NDArray[np.integer], threshold: float, noise_scale: float, rng: np.random.Generator
 ) -> Floats:
-    """Draws the noisy label distribution q̃ of each cluster, a row of (C, K), as in Algorithm 1, lines 2 to 20.
+    """Draws the noisy label distribution q̃ of each cluster, as in Algorithm 1, lines 2 to 20: (C, K), one row for each
+    cluster.
 
-    Laplace noise is added to the cluster's label shares; they are then clipped to [τ, 1] and scaled to sum 1.
+    Laplace noise is added to the cluster's label shares. The shares are then clipped to [τ, 1] and changed so that they
+    sum to 1.
 
     Args:
         counts: (C, K) number of users of each cluster with each label; every cluster has users. threshold: τ in [0,
@@ -40,13 +42,13 @@ def released_distributions(
 
 @dataclass(frozen=True)
 class ClusterResponse:
-    """The curator's Algorithm 1 with fixed parameters, which resamples labels from noisy cluster distributions.
+    """Algorithm 1 with fixed parameters: a curator resamples labels from the noisy label distributions of clusters.
 
     Args:
         resampling_prob: λ in [0, 1], probability that a label is drawn anew.
         noise_scale: σ >= 0, scale of the Laplace noise on label counts; may be infinite.
         threshold: τ in [0, 1/K], smallest probability in a noisy distribution.
-        bias_correction: β in [0, 1), how much of the resampling the released weights undo.
+        bias_correction: β in [0, 1), the probability of resampling that the released weights undo on average.
         num_classes: K.
     """
 
@@ -171,9 +173,9 @@ class ClusterRRConfig(Mechanism):
         return self.oracle
 
     def with_oracle_values(self, heterogeneity: float) -> Self:
-        """This configuration with φ set to a value that comes from the population itself. It is for experiments that
-        show what the best possible choice of noise would give: such a choice looks at private data, so that no ε covers
-        it, and results say so.
+        """This configuration with φ set to a value computed from the population itself. It is for experiments that show
+        what the best possible choice of noise would give. Such a choice looks at private data, and no ε counts what it
+        reveals; results say so.
 
         Args:
             heterogeneity: φ of the population: the mean over users of Σ_y |p(y|x) - p(y|c)|, where p(y|x) is the
@@ -195,7 +197,7 @@ class ClusterRRConfig(Mechanism):
             return self.model_copy(update={"noise_scale": math.inf if self.noise_scale is None else self.noise_scale})
         choice = self._choice(self.target_epsilon, setup.sizes, setup.num_classes)
         if self.approximate:
-            # from twice the target down, the first pure ε whose parameters meet the target (ε, δ) in all clusters
+            # try pure ε from twice the target downwards; take the first whose parameters meet (ε, δ) in all clusters
             for factor in (2.0, 1.7, 1.4, 1.25, 1.15, 1.1, 1.05):
                 stretched = self._choice(factor * self.target_epsilon, setup.sizes, setup.num_classes)
                 noise = (stretched.resampling_prob, stretched.noise_scale, stretched.threshold, False)
@@ -215,10 +217,11 @@ class ClusterRRConfig(Mechanism):
         self, labels: NDArray[np.uint8], features: NDArray[np.floating], clusters: NDArray[np.int64], streams: Streams
     ) -> LabelRelease:
         """The labels that the curator releases, one for each of n users: with probability λ a label is replaced by a
-        draw from the noisy label distribution q̃ of the user's cluster. If a bias correction β > 0 is set, each label z
-        is released as K weights instead, (1{z = y} - β q̃_y)/(1 - β) for class y, some below 0. If labels were replaced
-        with probability β, the mean of these weights would be 1 for the true class and 0 for the others. They reveal
-        q̃.
+        draw from the noisy label distribution q̃ of the user's cluster.
+
+        If a bias correction β > 0 is set, K weights are released instead of each noisy label z. The weight of class y
+        is (1{z = y} - β q̃_y)/(1 - β), which may be below 0. If labels were replaced with probability β, the mean of
+        these weights would be 1 for the true class and 0 for the others. The weights reveal q̃.
 
         Args:
             labels: (n,) true labels, cluster by cluster. features: not used. clusters: (C+1,); cluster c holds users
@@ -234,18 +237,21 @@ class ClusterRRConfig(Mechanism):
 
     def evidence(self, outcome: Outcome, cluster_offsets: NDArray[np.int64]) -> Evidence:
         """Scores of the K classes for each released label z, from which accuracy can be estimated without true labels.
-        Averaged over the noise, they are 1 for the user's own true class and 0 for the others or, if all labels were
-        drawn anew, the class shares of her cluster. Both hold up to an error that all labels of a cluster share; the
-        result has a bound of it for each cluster.
+        Averaged over the noise, the scores are 1 for the user's own true class and 0 for the others. If λ = 1, all
+        labels were drawn anew; then these means are the class shares of her cluster instead. In either case the means
+        may have an error that all labels of a cluster share. The result has a bound of this error for each cluster,
+        called the drift.
 
-        A label is drawn anew with probability λ, from the cluster's noisy label distribution q̃. If q̃ is released
-        (bias correction β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) have no such error. If β = 0 and λ < 1, the
-        cluster's shares of released labels stand for q̃. At λ = 1 the scores are 1{z}.
+        A label is drawn anew with probability λ, from the cluster's noisy label distribution q̃. Let 1{z} be the
+        one-hot vector of z. If q̃ is released (bias correction β > 0) and λ < 1, the scores (1{z} - λq̃)/(1 - λ) have
+        no such error. If β = 0 and λ < 1, the cluster's shares of released labels stand for q̃. At λ = 1 the scores are
+        1{z}.
 
-        For shares q of predicted and p of true classes, an estimated accuracy is then off by λ Σ_y q_y (q̃_y - p_y). At
-        λ = 1 an estimated share of class y is off by q̃_y - p_y. Both are at most λ Σ_y |r_y - p_y|, where r is q̃
-        before it is scaled to sum 1. This is at most λ Σ_y (|L_y| + τ). Here L_y is the Laplace noise on the share of
-        class y, of scale σ/n in a cluster of n users, and τ is the smallest possible entry of r.
+        In a cluster, let q_y be the share of users whose predicted class is y, and p_y the share whose true class is y.
+        In the last two cases an estimated accuracy has the error λ Σ_y q_y (q̃_y - p_y). At λ = 1 an estimated share of
+        class y has the error q̃_y - p_y. Both errors are at most λ Σ_y |r_y - p_y| in absolute value, where r is q̃
+        before it is changed so that it sums to 1. This is at most λ Σ_y (|L_y| + τ). Here L_y is the Laplace noise on
+        the share of class y, of scale σ/n in a cluster of n users, and τ is the smallest possible entry of r.
 
         Args:
             outcome: the result of the run. cluster_offsets: (C+1,); cluster c holds users offsets[c]..offsets[c+1]-1.
@@ -268,12 +274,12 @@ class ClusterRRConfig(Mechanism):
 
     def accountant(self, setup: Setup, size: int) -> ClusterResampling:
         """The accountant that bounds what the learner learns of one user's label in a cluster of `size` users. By
-        default it states a pure ε (δ = 0). If the key `approximate` is true, it uses that the learner only sees the
-        labels, not the noisy label distribution from which they are drawn: they hide a part of it, so less noise gives
-        the same ε. This may take seconds.
+        default it states a pure ε (δ = 0). If the key `approximate` is true, it also uses that the learner sees only
+        the released labels. Some are drawn at random from the cluster's noisy label distribution, so they show this
+        distribution only inexactly, and less noise on it gives the same ε. This may take seconds.
 
         Args:
-            setup: of the scenario; only its number of classes matters. size: number of users of her cluster.
+            setup: facts about the scenario; only its number of classes matters. size: number of users of her cluster.
         """
         lam, sigma, tau, beta = self.parameters.values()
         return ClusterResampling(
@@ -282,8 +288,8 @@ class ClusterRRConfig(Mechanism):
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
         """The ε that the paper's Theorem 1 gives as printed, for the smallest cluster, under the results column
-        "epsilon_paper". It is not a certified bound. The theorem assumes that, if one user's label changes, the share
-        of one class in her cluster changes; but the shares of two classes change.
+        "epsilon_paper". It is not a certified bound. The theorem assumes that a change of one user's label changes the
+        share of one class in her cluster; but it changes the shares of two classes.
 
         Args:
             situation, delta: not used. sizes: number of users of each cluster.
@@ -291,15 +297,16 @@ class ClusterRRConfig(Mechanism):
         return {"epsilon_paper": Stated(self.accountant(self.setup, int(sizes.min())).epsilon_paper)}
 
     def _choice(self, epsilon: float, sizes: NDArray[np.int64], num_classes: int) -> Choice:
-        """The resampling probability λ, noise scale σ and threshold τ of Algorithm 1 with which noisy label
-        distributions and labels together cost ε. The key `split` says how ε is divided between the two: "optimised",
-        "half", "uniform" (all on labels), or "as-printed" (the paper's formulas, with which they cost up to 3ε). The
-        cluster size is taken to be the mean, rounded to two significant digits.
+        """The parameters of Algorithm 1 at which noisy label distributions and noisy labels together cost ε: resampling
+        probability λ, noise scale σ and threshold τ. The key `split` says how ε is divided between the two: "optimised"
+        (the division that does best on made-up clusters), "half" (half each), "uniform" (all on labels), or
+        "as-printed" (the paper's formulas; together the two then cost up to 3ε). The cluster size is taken to be the
+        mean, rounded to two significant digits.
 
         Args:
             epsilon: ε, at δ = 0. sizes: (C,) number of users of each cluster. num_classes: K.
         """
-        # the size is rounded to two digits, so that replicates with similar clusters have equal parameters
+        # the size is rounded to two significant digits, so that replicates with similar clusters have equal parameters
         size = max(2, int(float(f"{float(np.mean(sizes)):.2g}")))
         return _choose(
             self.split, epsilon, self.heterogeneity or 0.0, classes=num_classes, size=size, decisions=self.decisions
@@ -308,17 +315,18 @@ class ClusterRRConfig(Mechanism):
 
 @lru_cache(maxsize=4_096)
 def _choose(split: Split, epsilon: float, phi: float, *, classes: int, size: int, decisions: int) -> Choice:
-    """The parameters of Algorithm 1 that spend ε at δ = 0: the probability λ that a label is replaced by a draw from
-    the cluster's noisy label distribution, the scale σ of the noise on label counts, and the least entry τ of the
-    distribution. Results are kept in memory, as several replicates need the same.
+    """The parameters of Algorithm 1 with which noisy label distributions and noisy labels together cost ε at δ = 0.
+    They are the probability λ that a label is replaced by a draw from its cluster's noisy label distribution, the scale
+    σ of the noise on label counts, and the least entry τ of the distribution. Results are kept in memory, because
+    several replicates need the same ones.
 
     Args:
-        split: how ε is divided between distributions and labels: "uniform" (uniform randomised response), "optimised"
-        (the best in a simulation with clusters drawn at random, without private data), "half" (half of ε each, τ = φ,
-        at most 1/K), or "as-printed" (Corollary 2, with φ at most 1/K, which costs up to 3ε). epsilon: ε. phi: φ, a
-        guess of how much label distributions differ within a cluster (L1 distance). classes: K. size: users of a
-        cluster. decisions: the number of groups of a cluster's users for each of which the learner predicts the
-        majority of their released labels; used only for "optimised".
+        split: how ε is divided between distributions and labels. "uniform": all on labels (uniform randomised
+        response); "optimised": the division that does best in a simulation with clusters drawn at random, without
+        private data; "half": half of ε each, with τ = φ, at most 1/K; "as-printed": as in Corollary 2, with φ at most
+        1/K, which costs up to 3ε. epsilon: ε. phi: φ, a guess of how much label distributions differ within a cluster
+        (L1 distance). classes: K. size: users of a cluster. decisions: the number of equal groups of a cluster's users,
+        for each of which the learner predicts the majority of the released labels; used only for "optimised".
     """
     if split == "uniform":
         return uniform(epsilon, classes)

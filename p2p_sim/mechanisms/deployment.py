@@ -54,12 +54,13 @@ class Setup:
 
 @dataclass(frozen=True)
 class Accounted:
-    """The privacy figures of one run.
+    """The privacy bounds of one run.
 
     learner: the learner's bound for each cluster, in the population's order. If a run is computed shard by shard (some
-    whole clusters at a time), it has bounds only for clusters that may have the largest or smallest ε. statements:
-    bounds that hold for all users, by the results column of their ε; the learner's bound is included. facts: further
-    results columns about the realised network.
+    whole clusters at a time), the tuple has bounds only for clusters that may have the largest or smallest ε.
+    statements: bounds that hold for all users, each under the name of the results column with its ε; the learner's
+    bound is included.
+    facts: further results columns about the network as it turned out.
     """
 
     learner: tuple[PrivacyBound, ...]
@@ -126,7 +127,8 @@ class Deployment(ABC):
         """
 
     def local_epsilon(self, sizes: NDArray[np.int64]) -> float | None:
-        """ε₀ of a user's own message against whoever reads it, the largest over cluster sizes. None if users send none.
+        """ε₀, the ε of a user's own message against whoever reads it; the largest over cluster sizes. None if users
+        send no messages.
 
         Args:
             sizes: (C,) number of users of each cluster.
@@ -139,9 +141,9 @@ class Deployment(ABC):
         return LOCAL_CONDITIONS
 
     def local_advantage(self, num_classes: int) -> float | None:
-        """Upper bound of what a user's message adds to an observer's probability to guess her label right, if all
-        labels are equally likely before. None if users send no messages, or if the bound follows from ε₀, the ε of her
-        message.
+        """Upper bound of how much a user's message increases an observer's probability to guess her label right, if all
+        K labels are equally likely before. None if users send no messages, or if the bound follows from ε₀, the ε of
+        her message.
 
         Args:
             num_classes: K.
@@ -159,7 +161,8 @@ class Deployment(ABC):
         return None
 
     def papers(self, situation: Situation, sizes: NDArray[np.int64], delta: float) -> dict[str, Stated]:
-        """By results column, the ε that each paper's formula gives at δ, or the reason why the formula does not apply.
+        """For each results column about a paper's formula, the ε that the formula gives at δ, or the reason why the
+        formula does not apply. By default there are no such columns.
 
         Args:
             situation: how labels reached the learner, and who observes. sizes: distinct cluster sizes, ascending.
@@ -170,8 +173,8 @@ class Deployment(ABC):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a finished run at δ: the learner's bound of ε for each cluster; and, by results
-        column, the bounds for all users against several observers. By default they follow from the mechanism's
+        """The privacy bounds of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
+        users, one for each results column (there are several observers). By default all follow from the mechanism's
         parameters and the cluster sizes alone.
 
         Args:
@@ -192,7 +195,8 @@ class Deployment(ABC):
     def accountant_of(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation
     ) -> Accountant | None:
-        """An accountant of what the learner learns about any user of a run; None if only one (ε, δ) is known.
+        """An accountant, which bounds δ at every ε, of what the learner learns about any user of a run. None if only
+        one (ε, δ) is known.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
@@ -204,12 +208,12 @@ class Deployment(ABC):
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, learner: PrivacyBound
     ) -> LossLaw:
         """A distribution of the privacy loss, the log-ratio of the probabilities of what the learner sees under two
-        labels of a user. It dominates the loss about every user of the run: the curve δ(ε) that follows from it holds
-        for all of them, and so do bounds on guessing a label.
+        labels of a user. The distribution dominates the loss about every user of the run: the curve δ(ε) that follows
+        from it holds for all users, and so do bounds on guessing a label.
 
-        It is computed from an accountant, which bounds δ at every ε, or from the one stated (ε, δ) if there is none. If
-        no finite ε is stated and there is no accountant, the loss is infinite with probability 1: the learner may learn
-        the label.
+        The distribution is computed from an accountant, which bounds δ at every ε. If there is none, it is computed
+        from the one stated (ε, δ). If this ε is infinite, the loss is infinite with probability 1: the learner may
+        learn the label.
 
         Args:
             outcome: the result of the run. cluster_sizes: (C,) users of each cluster, in the population's order.
@@ -222,8 +226,8 @@ class Deployment(ABC):
         return LossLaw.of([0.0], [1.0]) if model is None else coarse_law(model, learner)
 
     def network_advantages(self, outcome: Outcome, num_classes: int) -> dict[str, float]:
-        """Bounds of guessing advantages against observers other than the learner alone, such as the learner with a
-        coalition of users, by results column. By default there are none.
+        """For results columns about observers other than the learner alone, such as the learner with a coalition of
+        users, a bound of the observer's guessing advantage. By default there are none.
 
         A guessing advantage is what the run adds to an observer's probability to guess a user's label right.
 
@@ -235,9 +239,9 @@ class Deployment(ABC):
     def stated(
         self, learner: PrivacyBound, sizes: NDArray[np.int64], situation: Situation
     ) -> dict[str, PrivacyBound | Stated]:
-        """The bounds for all users by results column: the learner's (epsilon_upper); that of a user's own message
-        against whoever reads it (epsilon_local, ε₀), if users send messages; and the ε that papers print, or why their
-        formulas do not apply.
+        """The bounds for all users, each under the name of its results column. "epsilon_upper" is the learner's bound.
+        "epsilon_local" is ε₀, the ε of a user's own message against whoever reads it, if users send messages. Further
+        columns have the ε that papers print, or why their formulas do not apply.
 
         Args:
             learner: the learner's worst bound over clusters. sizes: distinct cluster sizes, ascending. situation: how
@@ -259,7 +263,7 @@ class Deployment(ABC):
         return statements | self.papers(situation, sizes, delta)
 
     def without_adversaries(self) -> "Deployment | None":
-        """A copy of this mechanism in which all users follow the protocol; None if they all do so here."""
+        """A copy of this mechanism in which all users follow the protocol; None if all users already do so."""
         return None
 
     def noise_law(self, outcome: Outcome) -> NoiseLaw | None:
@@ -285,7 +289,7 @@ class Deployment(ABC):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """The probability that noise changes a released label, if there are two classes; 0 if the release undoes the
-        noise on average (debiasing). None if unknown, as by default.
+        """The probability that noise changes a released label, if there are two classes. It is 0 if the release undoes
+        the noise on average (debiasing), whatever the number of classes. None if it is unknown, which is the default.
         """
         return None

@@ -117,7 +117,8 @@ class NoisySteps(Mechanism):
         length = self.learning_rate or 4.5 / self.clip / (1.0 + 0.85 * walk)
         weights = np.zeros(shape, dtype=np.float32)
         for _ in range(self.steps):
-            # sum of the clipped gradients of a Poisson batch, plus σC N(0, I); divided by the batch's expected size
+            # clipped gradients of a Poisson batch, summed, plus noise σ clip N(0, I); divided by the expected batch
+            # size
             batch = np.flatnonzero(bernoulli(rng, rate, labels.size))
             gradient = clipped_gradient_sum(
                 weights, features[batch], norms[batch], labels[batch], self.clip
@@ -202,7 +203,8 @@ def clipped_gradient_sum(
     product of the norms, so single gradients are never formed.
 
     Args:
-        weights: (K, d+1). inputs: (m, d+1) rows x. norms: (m,) of these rows. labels: (m,).
+        weights: (K, d+1), the model. inputs: (m, d+1), rows x. norms: (m,), L2 norms of these rows. labels: (m,), their
+        classes y.
     """
     residual = softmax(inputs @ weights.T)
     residual[np.arange(len(labels)), labels] -= 1.0

@@ -1,4 +1,4 @@
-"""Privacy bounds of a finished exchange, for each cluster of the realised network and each observer.
+"""Privacy bounds of a finished exchange: for each observer, and for each cluster of the network as it turned out.
 
 The function `realised_accountants.accountant` chooses the accountant for each observer, and explains the choice.
 """
@@ -38,9 +38,9 @@ Floats = NDArray[np.float64]
 class ClusterPrivacy:
     """Privacy bounds of one cluster against several observers, each for the user with the largest ε.
 
-    learner: against the learner, who sees the set of submissions without their senders. others: the same, for users who
-    did not submit their own label. timed: against a learner who also sees when each submission came. coalition: against
-    the learner together with the cluster's colluding users, for all other users.
+    learner: against the learner, who sees the set of submissions without their senders. others: also against the
+    learner, but only for users who did not submit their own label. timed: against a learner who also sees when each
+    submission came. coalition: against the learner together with the cluster's colluding users, for all other users.
     watched: whether the cluster has colluding users.
     meets: upper bound of the probability that a colluding user fetched a given user's label; None if it is unknown or
     nobody colludes.
@@ -257,13 +257,13 @@ def _as_coalition(bound: PrivacyBound, learner: PrivacyBound) -> PrivacyBound:
 
 
 def _unmet(cluster: Cluster, noise: Message, delta: float) -> tuple[float | None, PrivacyBound | None]:
-    """Two figures about the users of a cluster who do not collude with the learner. The first is an upper bound of the
+    """Two bounds about the users of a cluster who do not collude with the learner. The first is an upper bound of the
     probability that a colluder fetched a given user's label. The second is the coalition's bound of ε at δ for users
-    whose label no colluder fetched. It assumes that the coalition knows the noisy label of every colluder, and one more
-    noisy label for each fetch that a colluder may have made.
+    whose label no colluder fetched. This second bound assumes that the coalition knows the noisy label of every
+    colluder, and one more noisy label for each fetch that a colluder may have made.
 
-    The probability is None if it is unknown. Both figures are None if the coalition knows the noisy labels of all these
-    users. A fetched label is still protected by its own noise, since flips do not depend on fetches.
+    The first is None if the probability is unknown. Both bounds are None if the coalition knows the noisy labels of all
+    these users. A fetched label is still protected by its own noise, since flips do not depend on fetches.
 
     Args:
         cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. delta: δ.
@@ -315,9 +315,9 @@ def _with_sample(
     model: Accountant, delta: float, hidden: NDArray[np.bool_]
 ) -> tuple[PrivacyBound, PrivacyBound | None]:
     """Two bounds of ε at δ. The first holds for every user of a cluster whose noisy label the observer does not know.
-    The second is the largest bound among some evenly spaced users of these, each computed alone; it shows how much the
-    first may be too large. The second is None unless there are so many users (above 32,768) that the first is a coarser
-    bound, not computed for each user.
+    The second is the largest of the bounds of some evenly spaced ones of these users, each computed alone; it shows by
+    how much the first may be too large. The second is None unless there are so many users (above 32,768) that the first
+    is a coarser bound, not computed for each user.
 
     Args:
         model: the accountant of one observer. delta: δ. hidden: (n,), whether a user's noisy label is hidden from this

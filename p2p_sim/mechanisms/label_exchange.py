@@ -198,7 +198,7 @@ class LabelExchangeMechanism(Deployment):
 
     Args:
         randomizer: the local noise. sampling_rate: θ, probability that a user submits the label she fetched.
-        engine: "events" (messages over the network) or "vectorised" (one draw from the same law).
+        engine: "events" (messages over the network) or "vectorised" (one draw of the result, from the same law).
         adversaries: which users do not follow the protocol, and how.
         debias: release signed weights that undo α on average, instead of flipped labels.
         asking: how many peers each user asks.
@@ -237,8 +237,8 @@ class LabelExchangeMechanism(Deployment):
     def privacy(self, sizes: NDArray[np.int64], delta: float) -> list[PrivacyBound]:
         """The learner's bound of ε at δ for each cluster size, if nothing fails and everybody follows the protocol. For
         flipped labels of two classes a bound also has a lower end above 0: no ε below this end is valid. If there are
-        more than 16 sizes, most sizes share the upper end of a smaller size, which holds for them too, with the lower
-        end 0; this saves computation.
+        more than 16 sizes, most sizes get the upper end of a smaller size, which holds for them too, and the lower end
+        0; this saves computation.
 
         Args:
             sizes: distinct cluster sizes, ascending. delta: δ.
@@ -260,9 +260,10 @@ class LabelExchangeMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a finished run: the learner's bound of ε at δ for each cluster; the bounds for all
-        users against several observers, by results column; and counts of users in some roles. If nothing could fail,
-        the bounds are those of the ideal protocol. Otherwise they are for the network as it turned out.
+        """The privacy bounds of a finished run: the learner's bound of ε at δ for each cluster, and bounds for all
+        users, one for each results column (there are several observers). With them come counts of users in some roles.
+        If nothing could fail, the bounds are those of the ideal protocol. Otherwise they are for the network as it
+        turned out.
 
         Args:
             outcome: the result of the run, with what was recorded about its network. cluster_sizes: (C,), users of each
@@ -272,7 +273,7 @@ class LabelExchangeMechanism(Deployment):
         if self.applies(situation) is None or outcome.realised is None:
             return super().account(outcome, cluster_sizes, situation, delta)
         chosen = clusters_to_evaluate(outcome.realised)
-        summed = outcome.realised[0].users is not None  # a run of sums: the chosen clusters suffice
+        summed = outcome.realised[0].users is not None  # if a run keeps only sums, the chosen clusters suffice
         clusters = list(cluster_privacy(outcome.realised, self.randomizer, delta, chosen if summed else None))
         deciding = clusters if summed else list(itertools.compress(clusters, chosen))
         worst = worst_bound([cluster.learner for cluster in deciding])
@@ -357,9 +358,9 @@ class LabelExchangeMechanism(Deployment):
 
     @property
     def remaining_flip_prob(self) -> float | None:
-        """The flip probability α of the released labels of two classes. 0 if the release undoes the flips on average
-        (debiasing). None if users submit a majority of several labels, as its α depends on the cluster, or if messages
-        are not flipped labels of two classes.
+        """The flip probability α of the released labels of two classes. It is 0 if the release undoes the flips on
+        average (debiasing). It is None if messages are not flipped labels of two classes, or if users submit a majority
+        of several labels, since its flip probability depends on the cluster.
         """
         if self.asking.several:
             return None

@@ -236,9 +236,9 @@ def prior_of(payload: NDArray[np.integer], noise: RandomizedResponse) -> tuple[f
     """A prior (k,) over label values, estimated from the noisy labels of n users who send these labels and nothing
     else. The prior may then be used in the messages of all other users.
 
-    The prior is the unbiased estimate of the shares of the values, raised to at least 1/(n k) and then scaled to sum 1.
-    No label of the other users enters it. So the total ε is the larger of the ε of the two groups of users (parallel
-    composition), if the division into groups is public and independent of the labels.
+    The prior is the unbiased estimate of the shares of the values, raised to at least 1/(n k) and then scaled so that
+    they sum to 1. No label of the other users enters it. So the total ε is the larger of the ε of the two groups of
+    users (parallel composition), if the division into groups is public and independent of the labels.
 
     Args:
         payload: (n,) noisy labels, indices into the k values. noise: the randomizer that made them.

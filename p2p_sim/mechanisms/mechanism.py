@@ -74,8 +74,8 @@ class MechanismBase(Config):
     @property
     def releases(self) -> ReleaseKind:
         """What the learner gets: noisy labels as classes ("hard"), K bits ("bits"), K class probabilities ("soft"), K
-        weights that may be negative ("signed") or numbers ("values"); a predictor ("model"); or a density of features
-        ("density"). Here it is "hard"; subclasses may override it.
+        weights that may be negative ("signed") or numbers ("values"); a predictor ("model"); or a density estimate of
+        the features ("density"). Here it is "hard"; subclasses may override it.
         """
         return "hard"
 
@@ -88,13 +88,15 @@ class MechanismBase(Config):
         """This configuration with the parameters set that are computed from private data; by default there are none.
 
         Args:
-            heterogeneity: φ of the population: mean Σ_y |p(y|x) - p(y|c)| over users with features x in a cluster c.
+            heterogeneity: φ of the population: the mean of Σ_y |p(y|x) - p(y|c)| over users. Here p(y|x) is the
+            probability of label y for a user's features x, and p(y|c) that in her cluster c.
         """
         return self
 
     def beside(self, learner: Config) -> Self:
         """This configuration, completed by values that it takes from the scenario's learner where its own keys are
-        absent, such as a number of neighbours. By default there are none, and it is returned as it is.
+        absent, such as a number of neighbours. By default no key takes such a value, and the configuration is returned
+        as it is.
 
         Args:
             learner: the configuration of the scenario's learner.
@@ -109,7 +111,7 @@ class MechanismBase(Config):
     ) -> None:
         """Raise InputError if the mechanism cannot run with the scenario's clusters, network or adversaries, or if one
         of their keys is set although it has no effect on this mechanism. By default every network fault and adversary
-        is refused, as no messages are simulated.
+        is refused, because no messages are simulated.
 
         Args:
             clusters: how users are grouped. network: the network with its faults. adversaries: which users break the
@@ -166,7 +168,7 @@ class Mechanism(MechanismBase, Deployment):
 
     def calibrated(self, setup: Setup) -> Self:
         """This configuration with every parameter as a number, such as the least noise that meets a target ε. By
-        default no parameter is open, and it is returned as it is.
+        default no parameter is open, and the configuration is returned as it is.
 
         Args:
             setup: what is known of the users and the scenario: cluster sizes, number of classes K, δ.

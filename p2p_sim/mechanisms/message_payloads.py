@@ -37,9 +37,9 @@ def exchanged_at(
     delta: float,
     most: float = LARGEST_EPSILON,
 ) -> SomeMessage:
-    """The randomizer with the largest ε₀ (the ε of a single message), in three digits, with which the learner's ε at δ
-    is certified to be at most a target in every cluster of a label exchange. This holds if no message is lost and all
-    users follow the protocol.
+    """The randomizer with the largest ε₀ of three digits at which the learner's ε at δ is certified to be at most a
+    target in every cluster of a label exchange. Here ε₀ is the ε of a single message. The certificate holds if no
+    message is lost and all users follow the protocol.
 
     Args:
         randomizer: a function that makes the randomizer at a given ε₀. target: largest ε of the learner. sizes: (C,)

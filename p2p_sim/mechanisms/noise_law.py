@@ -60,7 +60,7 @@ class NoiseLaw:
         return int(self.transition.shape[2])
 
     def groups(self, labels: int) -> NDArray[np.int64]:
-        """For each of m released labels, the index of its noise matrix in `transition`, as labels of different users
+        """For each of m released labels, the index of its noise matrix in `transition`, since labels of different users
         may have different noise; all 0 if the labels share one matrix.
 
         Args:
@@ -156,9 +156,9 @@ class ValueLaw:
         return float(self.prior @ (self.law @ self.numbers**2 - self.means**2))
 
     def scores(self, payload: Floats, low: int, high: int) -> Floats:
-        """Log-likelihood ratios (n,) of n released numbers: ln of the probability of the number under label value
-        `high` over that under `low`. Between two neighbouring numbers that can be released, the ratio is interpolated
-        linearly; infinite ratios count as ±1000.
+        """Log-likelihood ratios (n,) of n released numbers: ln(P/Q), where P is the probability of the number under
+        label value `high` and Q that under `low`. Between two neighbouring numbers that can be released, the ratio is
+        interpolated linearly; infinite ratios count as ±1000.
 
         Args:
             payload: (n,) the released numbers. low, high: indices of two label values.
@@ -209,7 +209,7 @@ class Evidence:
         return int(self.weights.shape[1])
 
     def within(self, clusters: NDArray[np.int64], cluster_offsets: NDArray[np.int64]) -> "Evidence":
-        """The scores of those labels only that are released in some of the clusters. The users of these clusters are
+        """The scores of only those labels that are released in some of the clusters. The users of these clusters are
         numbered anew from 0.
 
         Args:
@@ -232,9 +232,10 @@ class Evidence:
 def of_hard(release: LabelRelease, law: NoiseLaw) -> Evidence | None:
     """Class scores of released hard labels, computed from their public noise matrices.
 
-    If all matrices that apply have an inverse, the scores are unbiased: given the true label, their mean is its one-hot
-    vector. Otherwise the result depends on whose label a user releases. If it is her own, there are lower and upper
-    scores, whose means are at most and at least that vector. If it is that of a random user, the result is None.
+    If all matrices that apply have an inverse, the scores are unbiased: given the true label, the mean of the scores is
+    that label's one-hot vector. Otherwise the result depends on whose label a user releases. If it is her own, there
+    are lower and upper scores, whose means are at most and at least that vector. If it is that of a random user, the
+    result is None.
 
     Args:
         release: the released labels and their users. law: for each label, the probabilities of all released labels
@@ -257,10 +258,10 @@ def bounding_scores(transition: Floats) -> tuple[Floats, Floats]:
     Given the true label, the mean lower score is at most its one-hot vector, and the mean upper score at least that.
     The noise matrix need not have an inverse.
 
-    Let S be the labels that are released with probability above 0. For a class of S, the inverse on S gives a score g.
-    Given a true label in S, the mean of g is the indicator of the class; given a label y outside S, the mean is a
-    number c_y. With M = max(0, max c_y) and m = min(0, min c_y), g - m is an upper score and, if M < 1, (g - M)/(1 - M)
-    is a lower one. For a class outside S the scores are the trivial 0 and 1.
+    Let S be the labels that are released with probability above 0. For a class of S, the inverse of the noise matrix on
+    S gives a score g. Given a true label in S, the mean of g is the indicator of the class; given a label y outside S,
+    the mean is a number c_y. With M = max(0, max c_y) and m = min(0, min c_y), g - m is an upper score and, if M < 1,
+    (g - M)/(1 - M) is a lower one. For a class outside S the scores are the trivial 0 and 1.
 
     Args:
         transition: (K, K) noise matrix; entry [y, z] is the probability that the label y is released as z.

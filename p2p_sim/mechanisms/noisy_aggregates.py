@@ -323,7 +323,7 @@ class NoiseSharesConfig(Aggregates):
         surplus = n / int(self.sharers(n))
         released = 1.0
         if self.leaving > 0.0:
-            # the probability that a user stays and at most d other users of her bag leave, rounded down
+            # the probability that a user stays and at most `leavers` other users of her bag leave, rounded down
             import scipy
 
             others = float(scipy.special.bdtr(min(self.leavers, n - 1), n - 1, self.leaving))

@@ -133,7 +133,7 @@ class Alibi(Message):
 
     def estimated_prior(self, vectors: NDArray[np.float32]) -> NDArray[np.float64]:
         """Class shares (K,) estimated from the noisy vectors of m users, to be used as a prior for Bayes' rule. Shares
-        below 1/m are raised to 1/m before all are scaled to sum 1.
+        below 1/m are raised to 1/m before all are scaled so that they sum to 1.
 
         The vectors are cut to [0, 1], which shifts their means. With Laplace noise of scale b, the mean of a cut entry
         is 1 - a at the true label and a elsewhere, where a = (b/2)(1 - e^{-1/b}). The estimate undoes this shift.
@@ -150,7 +150,7 @@ class Alibi(Message):
         """Weights (n, K) of n soft labels. Given the true label, the mean of the weights is that label's one-hot
         vector. None if a probability in the soft labels is 0, since it is then too small for single precision.
 
-        A soft label under the uniform prior is in proportion to e^(2v/b), where v is the noisy one-hot vector cut to
+        A soft label under the uniform prior is proportional to e^(2v/b), where v is the noisy one-hot vector cut to
         [0, 1] and b the noise scale. So its logarithms give v less the mean of the entries of v. The mean of an entry
         of v is 1 - a at the true label and a elsewhere, where a = (b/2)(1 - e^{-1/b}).
 
@@ -264,7 +264,7 @@ class VectorApproximation(Message):
         return self.num_classes
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws noisy bits (n, ceil(K/8)) of the labels (n,), packed as by `numpy.packbits` and padded with zeros."""
+        """Draws noisy bits (n, ceil(K/8)) of the labels (n,), packed as `numpy.packbits` does, padded with zeros."""
         check_labels(labels, self.num_classes)
         k, width = self.num_classes, -(-self.num_classes // 8)
         one_hot = np.packbits(np.eye(k, dtype=np.bool_), axis=1)

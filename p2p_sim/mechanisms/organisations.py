@@ -111,8 +111,8 @@ class Combination:
 
     def margins(self, rows: NDArray[np.floating]) -> Floats:
         """The scores (n, M) that each of M models gives n rows: above 0 for class 1, below 0 for class 0. The
-        probability of class 1 under a model is 1/(1 + e^-score). There is one model for each part of the rows of each
-        combined organisation, and for each feature group.
+        probability of class 1 under a model is 1/(1 + e^-score). A model belongs to one organisation, to one part of
+        its rows, and to one feature group.
 
         Args:
             rows: (n, d) features.
@@ -152,10 +152,10 @@ class Organisations(Deployment):
 
     @cached_property
     def stages(self) -> tuple[tuple[Stage, ...], ...]:
-        """For each of N organisations, the private models that it will train. Each entry names the part of the
-        organisation's rows that is used, and holds the noise that keeps the model private, calibrated to the number of
-        these rows. The parts of an organisation have no row in common. The tuple is empty for an organisation that
-        neither releases models nor trains any with others' models. Everything follows from the numbers of rows alone.
+        """For each of N organisations, the private models that it will train. For each model there is the part of the
+        organisation's rows that is used, and the noise that keeps the model private, calibrated to the number of these
+        rows. The parts of an organisation have no row in common. An organisation that neither sends models nor learns
+        from others' models has an empty entry. Everything follows from the numbers of rows alone.
         """
         return tuple(
             self._stages(k, n) if k in (*self.senders, *self.learners) else () for k, n in enumerate(self.sizes)
@@ -360,10 +360,10 @@ class _OrganisationsRun:
         return self.own[k]
 
     def combine(self, k: int, received: dict[int, Models]) -> Combination:
-        """The predictor of organisation k. In transfer, it first trains models of its own that are drawn towards the
-        received ones, and combines only these. Otherwise it combines its own models with the received ones. Depending
-        on the configuration, models are combined by a weighted mean of their probabilities, by a mean of their votes,
-        or by a private model that the organisation trains on rows kept for this purpose.
+        """The predictor of organisation k. In hypothesis transfer, the organisation first trains models of its own that
+        are drawn towards the received ones, and combines only these. Otherwise it combines its own models with the
+        received ones. Depending on the configuration, models are combined by a weighted mean of their probabilities, by
+        a mean of their votes, or by a private model that the organisation trains on rows kept for this purpose.
 
         Args:
             k: number of the organisation. received: for each other organisation whose models arrived in time, its

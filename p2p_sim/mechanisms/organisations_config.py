@@ -47,7 +47,7 @@ def _check_norms(norms: object) -> object:
 Budget = Annotated[float | Literal["inf"], BeforeValidator(_check_budget)]
 Norms = Annotated[float | tuple[float, ...], BeforeValidator(_check_norms)]
 NEW_KEYS = ("num_groups", "shuffle_features", "only_group")
-"""Keys that are left out of a scenario's identity if they have their default values."""
+"""Keys that a scenario's identity, a hash of its keys and values, leaves out if they have their default values."""
 UNDERSTOOD = (
     *("overlay", "latency", "distance_s", "loss", "duplication", "reordering", "bandwidth_bps", "header_bytes"),
     *("availability", "start_window_s", "request_timeout_s", "on_timeout", "deadline_s"),

@@ -13,7 +13,7 @@ from p2p_sim.network import Overlay
 
 Floats = NDArray[np.float64]
 ReleaseKind = Literal["hard", "bits", "soft", "signed", "values", "model", "density"]
-"""What a release consists of: labels with one of the first five payloads, a model, or a density of features."""
+"""What a release consists of: labels with one of the first five payloads, a model, or a density estimate."""
 
 
 class Predictor(Protocol):
@@ -27,10 +27,10 @@ class Predictor(Protocol):
 class LabelRelease:
     """The noisy labels of some users that reach a learner.
 
-    user: (m,) int32, ascending; for each label, the user with whose (public) features it is learned. payload: (m, ...)
-    the labels: classes (hard), K bits, K probabilities (soft), K signed weights, or numbers (values). candidates: the
-    classes among which each label was drawn, as packed bits (m, ceil(K/8)), if public messages of other users decide on
-    these classes; else None.
+    user: (m,) int32, ascending; for each label, the user whose (public) features the learner uses with it. payload:
+    (m, ...) the labels: classes (hard), K bits, K probabilities (soft), K signed weights, or numbers (values).
+    candidates: the classes among which each label was drawn, as packed bits (m, ceil(K/8)), if public messages of other
+    users decide on these classes; else None.
     """
 
     user: NDArray[np.int32]
@@ -239,7 +239,7 @@ class Outcome:
         )
         if not tallies:
             return whole
-        # a run of sums also has arrival times and counts of true labels
+        # a run that keeps only sums also has arrival times and counts of true labels
         arrivals = Arrivals()
         for part in parts:
             arrivals.add(part.arrivals or Arrivals())

@@ -137,8 +137,8 @@ def check_bounds(method: str, bounds: Any, count: int, delta: float) -> None:
     size, each with valid ε at δ, a known observer and a known adjacency.
 
     Args:
-        method: beginning of the message, with the names of the plug-in and its method. bounds: what it returned. delta:
-        δ that each bound must have.
+        method: beginning of the message, with the names of the plug-in and its method. bounds: what the method
+        returned. delta: δ that each bound must have.
     """
     right = isinstance(bounds, Sequence) and len(bounds) == count
     require(method, right, f"must give {count} bounds, one for each cluster or size of cluster, not "
@@ -152,8 +152,8 @@ def check_bound(method: str, bound: Any, delta: float) -> None:
     known adjacency.
 
     Args:
-        method: beginning of the message, with the names of the plug-in and its method. bound: what it returned. delta:
-        δ that the bound must have.
+        method: beginning of the message, with the names of the plug-in and its method. bound: what the method returned.
+        delta: δ that the bound must have.
     """
     require(method, isinstance(bound, PrivacyBound), f"must give a PrivacyBound, not {type(bound).__name__}")
     low, high = bound.epsilon_lower, bound.epsilon_upper

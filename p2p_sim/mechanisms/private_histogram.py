@@ -282,9 +282,9 @@ class PrivateDensityConfig(Mechanism):
         return DensityRelease(model.coordinates_.reshape(-1, dimensions), model.masses_, side, self.low, counts)
 
     def accountant(self, setup: Setup, size: int) -> StatedCounts:
-        """The accountant of the released counts or density, of all cells together, for one user's whole row. It knows
-        one statement: the configuration's ε at the scenario's δ. So this ε holds at every larger δ too; at smaller δ, ε
-        is infinite.
+        """The accountant of the released counts or density, of all cells together, for one user's whole row. It knows a
+        single bound: the configuration's ε at the scenario's δ. So this ε holds at every larger δ too, while at any
+        smaller δ the stated ε is infinite.
 
         Args:
             setup: facts of the scenario; its δ and the number of users are used. size: not used, as the bound is the

@@ -1,18 +1,18 @@
 """Protocols as mechanisms: users exchange noisy labels as a protocol prescribes; the noise protects them with ε₀.
 
-*Proof.* A user's randomizer is run once and is ε₀-private for her label. Users' processes, faults and adversaries get
-only noisy labels, public features and coins that depend on no label. So whatever the learner, a peer, a coalition or an
-eavesdropper sees, with all times, is a function of all users' noisy labels and of randomness independent of labels: it
-is post-processing. If one user's label changes, the probabilities of one noisy label change by a factor of at most
-e^ε₀. A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
+*Proof.* A user's randomizer is run once and is ε₀-private for her label. The programs that users run, faults and
+adversaries get only noisy labels, public features, and randomness that depends on no label. So whatever the learner, a
+peer, a coalition or an eavesdropper sees, with all times, is a function of all users' noisy labels and of such
+randomness: it is post-processing. If one user's label changes, the probabilities of one noisy label change by a factor
+of at most e^ε₀. A noisy label that is sent again reveals nothing new; r independent draws would cost r ε₀. ∎
 
 A protocol may declare one of two things: that the law of what the learner sees does not change if noisy labels are
-permuted (`Protocol.symmetric`), or the probability that a submission is a one, given the share of ones among noisy
-labels (`Protocol.law`). Then the learner's ε is smaller if nothing fails and everybody follows the protocol
+permuted (`Protocol.symmetric`), or the probability that a submission is 1, given the share of ones among noisy labels
+(`Protocol.law`). Then the learner's ε is smaller if nothing fails and everybody follows the protocol
 (`DeclaredProtocol`). The declaration is a condition of that bound; the command `audit` tests it. For every other
 observer, ε₀ is stated.
 
-The accuracy and the heterogeneity in the results are computed from true labels; no observer sees these figures.
+The accuracy and the heterogeneity in the results are computed from true labels; no observer sees these values.
 
 **Gossip averaging** is a protocol without amplification. A user sends her noisy label as long as she has received no
 number, so ε against a peer can be ε₀. Later numbers are unrounded averages of noisy labels, from which all noisy labels
@@ -140,11 +140,11 @@ class ProtocolMechanism(Deployment):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
-        users by results column. Against coalitions, eavesdroppers and a learner who sees times it is ε₀, the ε of a
-        noisy label. Against the learner it is ε₀ too, unless the protocol makes a claim about itself (such as:
-        permuting noisy labels does not change the law of what the learner sees) and its conditions hold; then it is the
-        smaller ε that follows from the claim.
+        """The privacy bounds of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
+        users, one for each results column. Against coalitions, eavesdroppers and a learner who sees times, the bound is
+        ε₀, the ε of a noisy label. Against the learner it is ε₀ too, unless the protocol makes a claim about itself
+        (such as: permuting noisy labels does not change the law of what the learner sees) and the conditions of this
+        claim hold. Then the bound is the smaller ε that follows from the claim.
 
         Args:
             outcome: the result of the run, which does not matter here. cluster_sizes: (C,) users of each cluster.
@@ -217,7 +217,7 @@ class GossipAveraging(Protocol):
     """Protocol: each user repeatedly sends her average to a random peer; the peer's average becomes the mean of both.
 
     rounds: how many numbers each user sends. every_s: seconds between two numbers. averages: the current average of
-    each user, under her number; the average of a user who is not in it is her noisy label.
+    each user, under her number; the average of a user who is not in this table is her noisy label.
     """
 
     rounds: int

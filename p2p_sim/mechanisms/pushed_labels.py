@@ -1,22 +1,22 @@
 """Pushed labels: a user sends her noisy label on a random walk over peers, and the last user on the walk submits it.
 
-One step is the shuffle model without a trusted shuffler: the learner sees which user submits a label, but every user is
-equally likely to submit the label of any other user. Two steps are a relay: the first user on the walk knows whose
-label she got, but the submitter does not.
+With one step, this mechanism is the shuffle model without a trusted shuffler: the learner sees which user submits a
+label, but every user is equally likely to submit the label of any other user. With two steps, it is a relay: the first
+user on the walk knows whose label she got, but the submitter does not.
 
 **The learner's ε.** On the complete overlay the learner's view is a function of the noisy labels in random order, so
 the bound for shuffled labels holds. On another overlay, let P_v be the distribution of the last user of a walk that
-starts at user v, and
+starts at user v. Let TV be the total variation distance, and
 
     D = Σ_v TV(P_v, uniform on the cluster).
 
 Walks are independent of each other and of all labels. Let Pr and Pr' be the laws of the view for two neighbouring data
-sets, and Pr* and Pr*' the same if all ends are uniform. Then Pr is within total variation distance D of Pr*, and Pr' of
-Pr*'. For every event S
+sets. Let Pr* and Pr*' be these laws if every walk ends at a uniformly random user of the cluster. Then Pr is within
+total variation distance D of Pr*, and Pr' of Pr*'. For every event S
 
     Pr[S] <= Pr*[S] + D <= e^ε Pr*'[S] + δ + D <= e^ε Pr'[S] + δ + (1 + e^ε) D,
 
-with ε and δ of the shuffled labels. (Liew et al., Network shuffling, SIGMOD 2022, study such walks.)
+where ε and δ are those of shuffled labels. (Liew et al., Network shuffling, SIGMOD 2022, study such walks.)
 
 A message carries one number: the label times the number of steps, plus the number of remaining steps.
 """
@@ -82,14 +82,14 @@ class PushedLabels(ProtocolMechanism):
     def account(
         self, outcome: Outcome, cluster_sizes: NDArray[np.int64], situation: Situation, delta: float
     ) -> Accounted:
-        """The privacy figures of a finished run at δ: the learner's bound of ε for each cluster, and bounds for all
-        users by results column. If every user may ask everybody in her cluster and nothing fails, the learner's ε is
-        that of labels in random order.
+        """The privacy bounds of a finished run at δ: for each cluster the learner's bound of ε, and for each results
+        column a bound for all users. If every user may ask everybody in her cluster and nothing fails, the learner's ε
+        is that of labels in random order.
 
         If users may ask only their neighbours in a graph, walks end at some users more often than at others. If nothing
         else fails, the learner's ε then grows with a distance: the total variation distance of the end of a user's walk
         from a uniform end, summed over the cluster's users. If this sum is too large, or if anything else fails, only
-        ε₀ of a noisy label is stated.
+        ε₀, the ε of a noisy label alone, is stated.
 
         Args:
             outcome: the result of the run, with the graph. cluster_sizes: (C,) users of each cluster. situation:

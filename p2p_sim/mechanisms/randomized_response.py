@@ -63,7 +63,8 @@ class RandomizedResponse(Message):
 
     def exchanged(self, size: int, sampling_rate: float) -> Accountant:
         """Accountant of the learner for a label exchange in a cluster of `size` users: each fetches the noisy label of
-        a random user of the cluster and submits it with probability θ = `sampling_rate`. It is exact for two classes.
+        a random user of the cluster and submits it with probability θ = `sampling_rate`. The accountant is exact for
+        two classes.
         """
         if self.num_classes > 2:
             return KaryExchange(size, self.flip_prob, sampling_rate, self.num_classes)
@@ -71,7 +72,7 @@ class RandomizedResponse(Message):
 
     def majority(self, size: int, sampling_rate: float, peers: Peers) -> Accountant:
         """Accountant of the learner if each user asks several random peers and submits their most frequent reply with
-        probability θ. It is exact for two classes.
+        probability θ. The accountant is exact for two classes.
 
         Args:
             size: number of users of the cluster. sampling_rate: θ. peers: number of peers whom each user asks; or, if
@@ -96,7 +97,7 @@ class RandomizedResponse(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of one message: ln((1-α)(K-1)/α) for the flip probability α, infinite at α = 0."""
+        """ε₀, the ε of one message at δ = 0: ln((1-α)(K-1)/α) for the flip probability α, infinite at α = 0."""
         return local_epsilon(self.flip_prob, self.num_classes)
 
     @property
@@ -110,8 +111,8 @@ class RandomizedResponse(Message):
 
     def attained(self, delta: float) -> float:
         """A lower bound of ε at δ for one message whose sender is known: the message is not (ε, δ)-private for any
-        smaller ε. It is ln((1-α-δ)(K-1)/α), rounded down, or 0 if this number is negative; infinite at α = 0. Here α is
-        the flip probability and K the number of classes.
+        smaller ε. The bound is ln((1-α-δ)(K-1)/α), rounded down, or 0 if this number is negative; it is infinite at
+        α = 0. Here α is the flip probability and K the number of classes.
 
         Args:
             delta: δ.
@@ -178,7 +179,9 @@ class FlippedLabelsConfig(MechanismBase):
             check_flip_prob(self.flip_prob, num_classes)
 
     def sufficient(self, epsilon: float, setup: Setup) -> float:
-        """The smallest flip probability α certified for ε; by default if an observer knows a noisy label's owner."""
+        """The smallest flip probability α certified for ε, by default against an observer who knows whose noisy label
+        she sees.
+        """
         return local_flip_prob(epsilon, setup.num_classes)
 
     def flips(self, setup: Setup) -> RandomizedResponse:

@@ -32,12 +32,12 @@ Observer = Literal["others", "learner", "learner-times", "coalition"]
 class Cluster:
     """One cluster's part of a network record, with the facts about the cluster that decide what each observer learns.
 
-    exposed: (n,) whether the learner knows a user's noisy label. hidden: (n,) whether the learner does not know a
-    user's noisy label and another user may have submitted it; if `anything`, true for all users except those with
-    constant answers. anything: whether any user may have been asked. fell_back: whether a user submitted her own label.
-    chosen: whether a colluding user chose whom to ask. watched: whether the cluster has a colluding user. sources,
-    revealed, submissions, members: numbers of users who answer, who are exposed, who submit a fetched label, and who
-    collude.
+    exposed: (n,) whether the learner knows the noisy label of each of the cluster's n users. hidden: (n,) whether the
+    learner does not know a user's noisy label and another user may have submitted it; if `anything` is true, `hidden`
+    is true for all users except those with constant answers. anything: whether any user may have been asked. fell_back:
+    whether a user submitted her own label. chosen: whether a colluding user chose whom to ask. watched: whether the
+    cluster has a colluding user. sources, revealed, submissions, members: numbers of users who answer, who are exposed,
+    who submit a fetched label, and who collude.
     """
 
     def __init__(self, shard: NetworkRecord, part: slice) -> None:
@@ -64,7 +64,7 @@ class Cluster:
 
 
 def _square(table: "scipy.sparse.csr_array", part: slice) -> "scipy.sparse.csr_array":
-    """The rows and columns of one cluster's users in a sparse (m, m) table of m users: a square table.
+    """The square part of a sparse (m, m) table of m users that has the rows and the columns of one cluster's users.
 
     A row belongs to a user who fetches a label, and a column to a user from whom she may have fetched it. An entry is a
     probability. No entry other than 0 is lost, since users fetch only within their cluster.
@@ -89,14 +89,15 @@ def clusters_of(shards: Sequence[NetworkRecord]) -> Iterator[Cluster]:
 
 def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int | None = None) -> Accountant:
     """The accountant that bounds what one observer learns about the noisy labels of a cluster's users (or of a single
-    user), given how the network turned out. If only the noise is known to protect labels, its bound states the reason.
+    user), given how the network turned out. If only the noise is known to protect labels, the accountant's bound states
+    the reason.
 
     Args:
         cluster: how the network turned out for this cluster's users. noise: the randomizer of each label. observer:
         "learner": sees the set of submissions, not their senders; "learner-times": also sees when each submission came;
-        "coalition": the learner and the cluster's colluding users, about all other users; "others": the learner, about
-        users who did not submit their own label. user: index in the cluster of the single user (the observer is then
-        the learner); None: all users.
+        "coalition": the learner together with the cluster's colluding users, who learn about all other users; "others":
+        the learner, who learns about users who did not submit their own label. user: index in the cluster of the single
+        user (the observer is then the learner); None: all users.
     """
     if user is not None:
         if cluster.constant[user]:  # what she sends does not depend on her label
@@ -106,8 +107,8 @@ def accountant(cluster: Cluster, noise: Message, observer: Observer, user: int |
         if not (cluster.answers[user] or cluster.anything):  # nobody could fetch her label
             return NothingSeen()
         if isinstance(cluster.law, Capped):
-            # users come and go: the largest probability of any submitter is used for all, so that clusters share an
-            # accountant
+            # users come and go: every submission gets the largest of the submissions' probability bounds, so that
+            # clusters share an accountant
             caps, alpha = cluster.caps[cluster.fetched], noise.binary_flip_prob
             if caps.size and alpha is not None:
                 return _capped(len(caps), float(caps.max()), cluster.revealed, alpha)
@@ -186,8 +187,8 @@ def _capped(submissions: int, cap: float, exposed: int, flip_prob: float) -> Acc
     Args:
         submissions: number of submitted labels. cap: this largest probability. exposed: number of users whose noisy
         label the learner knows; a label that comes from them does not help to hide another user's label, and a
-        submission comes from them with probability at most exposed · cap. flip_prob: α, with which each label of two
-        classes is flipped.
+        submission comes from them with probability at most exposed · cap. flip_prob: α, the probability with which each
+        label of two classes is flipped.
     """
     return CappedFetch(np.full(submissions, cap), flip_prob, min(1.0, exposed * cap))
 
@@ -244,7 +245,7 @@ class NothingSeen(Accountant):
 
 @dataclass(frozen=True)
 class GivenNetwork(Accountant):
-    """An accountant restated for the network as it turned out; lower bounds are 0, since the accountant's fail there.
+    """An accountant, used for the network as it turned out. Its lower bounds become 0, since they need not hold there.
 
     model: the accountant. conditions: conditions of its bounds for the realised network.
     """

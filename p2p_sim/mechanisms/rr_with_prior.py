@@ -125,7 +125,7 @@ class RRWithPrior(Message):
 
     @property
     def local_epsilon(self) -> float:
-        """ε₀ of a message under the common prior; 0 if the message is constant, as only one label may be sent."""
+        """ε₀ of a message under the common prior; 0 if it is constant, since only one label may be sent."""
         return self.among_candidates.local_epsilon if self.among_candidates else 0.0
 
     @property
@@ -142,7 +142,7 @@ class RRWithPrior(Message):
         return local_flip_prob(self.target_epsilon, candidates) if candidates > 1 else 0.0
 
     def attained(self, delta: float) -> float:
-        """An ε below which none is valid at δ for one message under the common prior; 0 if the message is constant."""
+        """A lower bound of ε at δ for one message under the common prior; 0 if the message is constant."""
         return self.among_candidates.attained(delta) if self.among_candidates else 0.0
 
     def randomize(self, labels: NDArray[np.uint8], rng: np.random.Generator) -> NDArray[np.uint8]:
@@ -152,8 +152,8 @@ class RRWithPrior(Message):
         return np.concatenate([np.zeros(0, np.uint8), *blocks])
 
     def with_priors(self, labels: NDArray[np.uint8], priors: Floats, rng: np.random.Generator) -> NDArray[np.uint8]:
-        """Draws a noisy label (n,) for each of the labels (n,); `priors` has one for each user (n, K) or for all (1,
-        K).
+        """Draws a noisy label (n,) for each of the labels (n,). `priors` holds a prior for each user, (n, K), or one
+        prior for all users, (1, K).
         """
         check_labels(labels, self.num_classes)
         order, k = by_prior(priors), best_candidates(priors, self.target_epsilon)
@@ -268,16 +268,16 @@ class RRWithPriorConfig(LocalChannel):
         self, opened: Network, population: People, record: bool = False, part: tuple[int, int] | None = None
     ) -> Outcome:
         """Makes the users' labels noisy and returns them. In one stage, all users use the same prior. In two stages, a
-        random half of the users sends first with this prior; the noisy labels of her nearest users in this half give
-        the prior of each user of the other half. The outcome then also marks, for each label, the classes among which
-        it was drawn.
+        random half of the users sends first with this prior. For each user of the other half, the noisy labels of her
+        nearest users in the first half give her prior. The outcome then also marks, for each label, the classes among
+        which it was drawn.
 
         In two stages, the first stage runs on all users even if `part` selects some, since all its labels may enter the
         priors.
 
         Args:
             opened: the network and random streams of this replicate. population: the users. record: has no effect here;
-            other mechanisms keep a transcript of messages. part: (start, stop), indices of the shards (runs of whole
+            other mechanisms keep a transcript of messages. part: (start, stop), indices of the shards (groups of whole
             clusters) whose users' labels are returned; None: all.
         """
         if self.stages == 1:
@@ -322,8 +322,8 @@ class RRWithPriorConfig(LocalChannel):
 
     def _learn(self, features: NDArray[np.floating], noisy: NDArray[np.generic]) -> NeighbourMeans:
         """The prior of the second stage as a function of features: at any point, the share of each class among the
-        noisy labels of the nearest users of the first stage. If no user is in the first stage, it is at every point the
-        prior that the first stage would use: `prior` of the configuration, or equal probabilities.
+        noisy labels of the nearest users of the first stage. If no user is in the first stage, the prior at every point
+        is the one that the first stage would use: `prior` of the configuration, or equal probabilities.
 
         Args:
             features: (m, d), of the m users of the first stage. noisy: (m,), their noisy labels.
@@ -349,8 +349,8 @@ class RRWithPriorConfig(LocalChannel):
 
     def local_advantage(self, num_classes: int) -> float | None:
         """Upper bound of what a message adds to an observer's probability to guess the label right, if all K labels are
-        equally likely before. In two stages it is the largest value that any ε-private message can have, since the
-        priors of the second stage, on which the exact value depends, are not known beforehand.
+        equally likely before. In two stages the bound is the largest value that any ε-private message can have, since
+        the priors of the second stage, on which the exact value depends, are not known beforehand.
 
         Args:
             num_classes: K.

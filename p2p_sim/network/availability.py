@@ -31,7 +31,8 @@ class Availability:
     A user's periods ascend and neither overlap nor touch, so she is offline at the end of each period. The methods take
     arrays of users (numbered from 0) and arrays of times, of the same shape.
 
-    indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,); an end may be infinite.
+    indptr: (m+1,); user i has the periods indptr[i]..indptr[i+1]-1. begin, end: (P,), of the P periods of all users; an
+    end may be infinite.
     """
 
     indptr: NDArray[np.int64]
@@ -40,7 +41,7 @@ class Availability:
 
     @staticmethod
     def of(user: Users, begin: Floats, end: Floats, num_users: int) -> "Availability":
-        """The availability of users with given periods (P,), sorted by user and begin.
+        """The availability of users with P given periods, sorted by user and begin; `user`, `begin` and `end` are (P,).
 
         Empty periods are dropped, and periods that touch are joined.
         """
@@ -92,8 +93,9 @@ class Availability:
         """For each user, the entry of `values` at the given period; infinite if the period is not hers.
 
         Args:
-            values: (P,) one number for each online period of all users. users: numbers of users. period: index of a
-            period for each of these users; the index after a user's last period means that she has no such period.
+            values: (P,) one number for each of the P online periods of all users. users: numbers of users. period:
+            index of a period for each of these users; the index after a user's last period means that she has no such
+            period.
         """
         out = np.full(period.shape, np.inf)
         exists = period < self.indptr[users + 1]
@@ -105,7 +107,7 @@ class AvailabilityLaw(Protocol):
     """A law from which users' online periods are drawn."""
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability | None:
-        """Draw the online periods of a shard's users (a shard is a run of whole clusters) from the shard's own random
+        """Draw the online periods of a shard's users (a shard is a group of whole clusters) from the shard's own random
         streams. None: everyone is always online.
 
         Args:
@@ -196,7 +198,7 @@ class OnOff(_Membership):
         return self
 
     def draw(self, shard: Shard, streams: Streams, horizon_s: float) -> Availability:
-        """Draw periods up to the horizon. An InputError if a user, or all users together, would have too many."""
+        """Draw periods up to the horizon. Raises InputError if a user, or all users together, would have too many."""
         rng = streams.generator("availability", shard.index)
         begins_on = rng.random(shard.size) < self.mean_on_s / (self.mean_on_s + self.mean_off_s)
         change = self._changes(begins_on, rng, horizon_s)

@@ -3,8 +3,8 @@
 The engine knows no labels and no protocol. One SimPy event advances its clock by a *window*, a span of time that holds
 some thousands of messages. The messages of a window are delivered in rounds: first those that are queued already; then
 those that the handler posted within the window while it handled the first; and so on, until no message is left in the
-window. Every message carries its exact time. So results do not depend on the windows, as long as a handler's effect on
-one message does not depend on another message of the same window.
+window. Every message carries its exact time. So results do not depend on the windows, as long as what the handler does
+with one message does not depend on another message of the same window.
 
 A few actors may run beside the messages: SimPy processes that post messages of their own.
 """
@@ -58,7 +58,8 @@ class Engine:
     """Delivers messages, each a (kind, user, time), to a handler.
 
     Args:
-        handler: called with a kind, and users (m,) and times (m,), seconds, of messages of that kind.
+        handler: called with a kind of message, and with the users (m,) and times (m,), seconds, of m messages of this
+        kind.
         window_messages: messages that a window should hold; its width in seconds is chosen accordingly.
     """
 
@@ -73,7 +74,7 @@ class Engine:
 
     def post(self, kind: int, users: Users, times: Times) -> None:
         """Queue a message for each of the users (m,), to be delivered at the times (m,), seconds. While the handler
-        runs, times must not be earlier than that of the message which it handles.
+        runs, the times must not be earlier than the time of the message that it handles.
 
         Args:
             kind: a number that the handler chose for one kind of message, such as a request or a reply; it is passed

@@ -1,4 +1,4 @@
-"""Faults of messages in transit: their interface, and those with keys of their own (loss, duplication, reordering)."""
+"""Faults of messages in transit: their interface, and three with keys of their own (loss, duplication, reordering)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class InTransit:
     @property
     def sender(self) -> Integers:
         """The user who sends each message, (m,), numbered from the shard's first user. For a submission it is the user
-        who submits; for a request or reply it is the one at whom the message starts.
+        who submits; for a request or reply it is the user at whom the message starts.
         """
         return self.user if self.leg == "submission" else cast(Ends, self.ends)[0]
 
@@ -124,9 +124,9 @@ class NetworkFault(Config):
     def delay_s(self, messages: InTransit) -> Floats:
         """Delays (m,), seconds, at least 0 and finite, that are added to the messages' travel times. By default 0.
 
-        Users go online and offline only up to a fixed time. It is chosen so that nearly all messages without such a
-        delay have arrived by then. After it each user stays as she is, so messages with long delays meet users who no
-        longer switch.
+        Users go online and offline only up to a fixed time. This time is chosen so that nearly all messages without
+        such a delay have arrived by then. After it each user stays as she is, so messages with long delays meet users
+        who no longer switch.
         """
         return np.zeros(messages.user.size)
 
@@ -197,7 +197,7 @@ class Faults:
     def __init__(self, faults: Sequence[tuple[str, NetworkFault]]) -> None:
         self._of = {effect: [pair for pair in faults if pair[1].defines(effect)] for effect in EFFECTS}
         self.effects = frozenset(effect for effect, of in self._of.items() if of)
-        """The names in `EFFECTS` for which some fault has a method."""
+        """Those names in `EFFECTS` for which at least one of the faults has a method."""
         self.ask_ends = any(prefix for prefix, _ in faults)
         """Whether a fault may depend on who sends and who receives."""
 

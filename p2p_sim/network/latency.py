@@ -117,8 +117,8 @@ class Recorded:
         return self.values[rng.integers(0, len(self.values), size)]
 
     def quantile(self, u: Floats) -> Floats:
-        """The recorded travel time of rank floor(u m), counted from 0, for each u in [0, 1); m is the number of
-        recorded times. Seconds.
+        """For each u in [0, 1), the recorded travel time of rank floor(u m), counted from 0, in seconds; m is the
+        number of recorded times.
 
         Args:
             u: numbers in [0, 1), such as uniform random numbers.
@@ -137,8 +137,8 @@ class LatencyTrace(Config):
     looked for beside the scenario file, in the data directory, then in the working directory."""
 
     def load(self, places: tuple[Path, ...]) -> Recorded:
-        """The law that draws from the travel times in the file. A CSV file with a header line has them in the column
-        latency_s, or in its only column; in seconds.
+        """The law that draws from the travel times in a CSV file with a header line. The file's column latency_s, or
+        its only column, has the travel times in seconds.
 
         Args:
             places: directories in which the file is looked for, in this order.

@@ -41,9 +41,10 @@ CALIBRATED = frozenset(
         *("deadline_s", "batch_submission"),
     )
 )
-"""Faults with which noise calibrated to a target ε still suffices, unless users submit their own label instead.
+"""Faults under which noise calibrated to a target ε still suffices, unless users submit their own label on failure.
 
-With these faults some submissions do not arrive; each that arrives is the label of a uniform member of the cluster."""
+With these faults some submissions do not arrive. Every submission that arrives is the label of a uniformly random
+member of the cluster."""
 
 
 class UniformPeers(Config):
@@ -207,7 +208,7 @@ class NetworkConfig(Extended):
 
     @property
     def uncalibrated(self) -> set[str]:
-        """Those of the keys that count as faults with which calibrated noise may be too weak for the target ε.
+        """The keys of those faults under which calibrated noise may be too weak for the target ε.
 
         Calibration assumes that every submission is the label of a uniformly random member of the cluster. A fault that
         only keeps some submissions from arriving is therefore not among these keys. A fault is among them if users may
@@ -229,7 +230,7 @@ class NetworkConfig(Extended):
 
     @property
     def by_shard(self) -> bool:
-        """Whether a shard (a run of whole clusters) can be simulated without the others, and its privacy depends only
+        """Whether a shard (a group of whole clusters) can be simulated without the others, and its privacy depends only
         on counts in its clusters, such as numbers of users and submissions.
 
         This holds under three conditions: the learner's link has no limit (submissions of all clusters would queue at
@@ -303,8 +304,8 @@ class Network:
         )
 
     def shard_overlay(self, shard: Shard) -> Overlay | None:
-        """The graph of who may ask whom among the users of a shard (a run of whole clusters), numbered from 0: for each
-        user the list of her neighbours. None: everybody may ask everybody in her cluster.
+        """The graph of who may ask whom among the users of a shard (a group of whole clusters), numbered from 0: for
+        each user the list of her neighbours. None: everybody may ask everybody in her cluster.
         """
         return None if self.overlay is None else self.overlay.shard(shard.start, shard.stop)
 

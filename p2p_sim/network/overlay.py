@@ -107,13 +107,13 @@ class _Generated(Config, ABC):
 
     @abstractmethod
     def expected_degree(self, size: int) -> float:
-        """The expected number of neighbours of a user in a cluster of `size` users; above size - 1 it counts as size -
-        1.
+        """The expected number of neighbours of a user in a cluster of `size` users. A number above size - 1 counts as
+        size - 1.
         """
 
     @abstractmethod
     def _draw(self, shard: Shard, rng: np.random.Generator) -> DrawnGraph:
-        """Draws the graph among the users of a shard (a run of whole clusters): its edges between users numbered from
+        """Draws the graph among the users of a shard (a group of whole clusters): its edges between users numbered from
         0, each edge once, and the users' points in the unit square if they have positions.
 
         Args:

@@ -32,7 +32,7 @@ class OverlayInput:
     cluster_offsets: (C+1,), cluster c holds users offsets[c]..offsets[c+1]-1.
     streams: the replicate's random streams. places: directories in which files are looked for.
     row: (n,) each user's row in the population's source; None: user i is row i.
-    source_rows: number of rows in the source, also those that are no users; None: n.
+    source_rows: number of rows in the source, including those that are no users; None: n, the number of users.
     """
 
     cluster_offsets: Offsets
@@ -113,7 +113,7 @@ def from_pairs(num_users: int, pairs: Pairs, position: Points | None = None, dro
 
     Args:
         num_users: n. position: (n, 2) of the users in the unit square; None: users have no positions.
-        dropped_edges: how many edges of a file were left out, as they join two clusters or touch rows that are no
+        dropped_edges: how many edges of a file were left out, since they join two clusters or touch rows that are no
         users; it is kept for reports.
     """
     from scipy.sparse import coo_array

@@ -21,7 +21,7 @@ def regular_edges(size: int, degree: int, rng: np.random.Generator) -> Pairs:
 
     The law is not exactly uniform over all regular graphs. It is asymptotically uniform as the number of nodes n grows,
     for a degree of at most n^(1/3 - c), c > 0 (Kim and Vu, 2003). The law does not change if nodes are renumbered.
-    Privacy figures are computed for the graph that was drawn, so they do not depend on this law.
+    Privacy bounds are computed for the graph that was drawn, so they do not depend on this law.
 
     A graph with at least about half of all possible edges is drawn as the complement of a regular graph, since pairing
     would rarely end.
@@ -63,7 +63,7 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
         rng.shuffle(free)
         pairs = _keys(free[0::2], free[1::2], size)
         pairs.sort()
-        refused = pairs % (size + 1) == 0  # a * size + b with a <= b < size: a and b are one node
+        refused = pairs % (size + 1) == 0  # pairs with a = b, since a number is a * size + b with a <= b < size
         refused[1:] |= pairs[1:] == pairs[:-1]
         refused |= _within(pairs, first) | _within(pairs, later)
         free = _split(pairs[refused], size).astype(np.int32).ravel()
@@ -71,7 +71,8 @@ def _paired(size: int, degree: int, rng: np.random.Generator) -> Integers | None
             later = _merged(later, pairs[~refused])
         else:
             first = pairs[~refused]
-        # the try has failed if no two nodes with free ends may be joined; of more than `degree` nodes two always may
+        # the attempt has failed if no two nodes with free ends may be joined; among more than `degree` nodes, two
+        # always may be
         nodes = np.unique(free)
         if 0 < nodes.size <= degree:
             smaller, larger = np.triu_indices(nodes.size, k=1)
@@ -123,9 +124,9 @@ def small_world_edges(size: int, degree: int, rewire_prob: float, rng: np.random
 
 
 def _rewired_in_turn(start: Integers, end: Integers, moved: Integers, size: int, rng: np.random.Generator) -> Pairs:
-    """The edges of a small ring of `size` nodes after some edges were moved one after another: the edge keeps its first
-    node and is joined to a random node that this node is not joined to at that time. If there is none, the edge stays.
-    The result is (m, 2), each edge once, the smaller node first.
+    """The edges of a small ring of `size` nodes after some edges were moved one after another. A moved edge keeps its
+    first node. Its other end becomes a random node that the first node is not joined to at that time. If there is no
+    such node, the edge stays. The result is (m, 2), each edge once, the smaller node first.
 
     Args:
         start, end: (m,) each, the two nodes of every edge of the ring; the node in `start` is kept. moved: indices of

@@ -19,8 +19,8 @@ MOST = 1e9
 class TraceTable:
     """Columns of numbers that were read from a trace.
 
-    path: the file. line: (m,) number of the line on which each row ends, from 1. columns: by name, (m,) numbers in [0,
-    1e9].
+    path: the file. line: (m,) number of the line on which each of the m rows ends, from 1. columns: for each column by
+    its name, (m,) numbers from 0 to 1e9.
     """
 
     path: Path

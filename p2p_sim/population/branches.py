@@ -1,4 +1,4 @@
-"""Sources whose clusters are organisations: the hospitals of UCI Heart Disease, and simulated branches."""
+"""Sources in which each cluster is an organisation that holds many rows: hospitals, or simulated branches."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -105,9 +105,9 @@ def branches(
 
     Args:
         groups: the features of each group, which together are 0..d-1. importance: of each group; divided by the number
-        of the group's features, it is the standard deviation of their weights before scaling. count: number of
-        organisations. law: the seed. signal: length to which an organisation's weights are scaled; it is the standard
-        deviation of weights·x. difference: relative standard deviation of a branch's weights around the main
+        of the group's features, it is the standard deviation of these features' weights before scaling. count: number
+        of organisations. law: the seed. signal: length to which an organisation's weights are scaled; it is the
+        standard deviation of weights·x. difference: relative standard deviation of a branch's weights around the main
         organisation's weights.
     """
     rng, d = np.random.default_rng(law), sum(map(len, groups))
@@ -171,7 +171,7 @@ class BranchesConfig(Source):
         `test_rows` further rows of each organisation, on which errors are measured.
 
         Args:
-            places: not used, as no file is read. streams: the replicate's random streams.
+            places: not used, since no file is read. streams: the replicate's random streams.
         """
         rng, laws = streams.generator("population"), self.laws()
         return Sample(

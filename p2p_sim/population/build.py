@@ -133,15 +133,15 @@ def build_population(
     streams: Streams,
     groups: tuple[str, ...] = (),
 ) -> Population:
-    """Draws the users of one replicate, groups them into clusters, and stores them cluster by cluster. With them come
-    the rows (or the known law) on which errors are measured, and named divisions of these rows into groups, for which
-    reports state errors separately.
+    """Draws the users of one replicate, groups them into clusters, and stores them cluster by cluster. The result also
+    has the rows (or the known law) on which errors are measured, and named divisions of these rows into groups. Reports
+    state errors for each group separately.
 
     Args:
         source: draws the users. clusters: groups them into clusters. places: directories in which data files are looked
         for, in this order. streams: the replicate's random streams. groups: names of the divisions that are wanted:
         "class" (the label's class), "cluster_size" (the size of the row's cluster), or the name of a column of the
-        data. "class" is accepted but not stored, as it follows from the labels.
+        data. "class" is accepted but not stored, since it follows from the labels.
     """
     sample = source.sample(places, streams)
     if (offer := offer_of(POPULATIONS, source.kind)) is not None:
@@ -187,7 +187,7 @@ def _measured_clusters(people: Population, own: bool) -> NDArray[np.int64]:
 
     Args:
         people: the population. own: whether users are in the clusters that the source of the data gives. If so, and if
-        the rows have such clusters too, they keep them. Otherwise a row belongs to the cluster whose users' mean
+        the rows have such clusters too, the rows keep theirs. Otherwise a row belongs to the cluster whose users' mean
         features are nearest.
     """
     law, held = people.law, people.holdout

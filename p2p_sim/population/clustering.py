@@ -1,4 +1,4 @@
-"""Groups users into clusters by their public features, never by labels. Most clusterings merge too small clusters."""
+"""Groups users into clusters by their public features, never by labels. Some clusterings merge small clusters."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -56,7 +56,7 @@ def merge_small(features: NDArray[np.floating], cluster: NDArray[np.integer], mi
 
     Args:
         features: (n, d) of the users. cluster: (n,) number of each user's cluster.
-        min_size: at least 1; an InputError if it is above n.
+        min_size: at least 1; if it is above n, InputError is raised.
 
     Returns:
         The cluster of each user (n,), numbered from 0 without gaps.
@@ -107,7 +107,7 @@ class AgglomerativeClusters(_Merging):
         """The cluster of each of n users, (n,), numbered from 0, by Ward's clustering of their features.
 
         Args:
-            users: the rows of all n users; only features are used. streams: not used, as nothing is drawn.
+            users: the rows of all n users; only features are used. streams: not used, since nothing is drawn.
 
         Raises:
             InputError: there are more than 20,000 users, or too few for `count` or `min_size`.
@@ -125,7 +125,7 @@ class AgglomerativeClusters(_Merging):
 
 
 PART, ROUNDS = 500, 3
-"""Number of users that are assigned together (at least `count`), and number of k-means rounds."""
+"""Number of users that are assigned together (or `count`, if that is more), and number of k-means rounds."""
 
 
 class BalancedClusters(Clustering):
@@ -212,7 +212,7 @@ class HdbscanClusters(Clustering):
     def assign(self, users: Examples, streams: Streams) -> Clusters:
         """The cluster of each user (n,), numbered from 0: her dense region or, if she is in none, the nearest one.
 
-        users: rows of all n users. streams: not used, as nothing is drawn.
+        users: rows of all n users. streams: not used, since nothing is drawn.
         """
         check_users("min_size", self.min_size, len(users.labels))
         region = density_clusters(users, self.min_size)

@@ -61,7 +61,7 @@ def find_named(path: str, places: tuple[Path, ...], key: str) -> Path:
             return directory / path
     hint = "; it exists until the process that called p2p_sim.table ends: call it again" if of_a_frame else ""
     nowhere = (no_file(directory / path) for directory in (*places, Path()))
-    raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # in alphabetical order "is a directory" is first
+    raise InputError(f"{key} = {path!r}: {min(nowhere)}{hint}")  # "is a directory" comes before "no such file"
 
 
 def find_file(kind: str, places: tuple[Path, ...], folder: str, names: tuple[str, ...]) -> Path:

@@ -70,7 +70,8 @@ def _own_directory(process: int) -> Path:
 
 
 def _content(frame: Any) -> bytes:
-    """The columns of a data frame as the bytes of an Arrow file: equal for equal frames with all library versions.
+    """The columns of a data frame as the bytes of an Arrow file. Equal frames give equal bytes with all library
+    versions.
 
     Raises:
         InputError: `frame` is no data frame, or two columns have the same name.

@@ -28,7 +28,7 @@ class DataFile:
 
     names: names that the file may have, plain or with .gz, in the order in which they are looked for. bytes: size of
     the published content, not compressed. sha256: SHA-256 of the content, under the name of each version.
-    gz_sha256: SHA-256 of the published .gz file, where that of its content is not known.
+    gz_sha256: SHA-256 of the published .gz file; stated where that of its content is not known.
     fetch: the file's address below the data set's source, or its path in the archive.
     optional: whether the data set can be read without the file.
     """
@@ -66,9 +66,9 @@ class DataFile:
 class DataSet:
     """A public data set and its files.
 
-    kind: the population's kind, also the name of the files' folder in the data directory. used: the key that reads
-    them. source: the address of the files or of the archive; without a source, `get` says in words how to get the
-    files. archive: name of the archive below the source, if the files come in one.
+    kind: the population's kind, also the name of the files' folder in the data directory. used: the scenario's key with
+    which the files are read. source: the address of the files or of the archive; without a source, `get` says in words
+    how to get the files. archive: name of the archive below the source, if the files come in one.
     """
 
     kind: str

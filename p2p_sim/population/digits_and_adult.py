@@ -87,8 +87,8 @@ class RandomSplit(Extended, Source):
         """Indices of the users' rows, and of the rows held out to measure errors, drawn at random from all rows of a
         data set.
 
-        The draw looks at no label. So ε is that of an exchange in which only the drawn users take part. The rows held
-        out do not depend on the number of users.
+        The draw looks at no label. So ε is the same as in an exchange that has only the drawn users. The rows held out
+        do not depend on the number of users.
 
         Args:
             count: number of rows of the data set. streams: the replicate's random streams.
@@ -151,8 +151,8 @@ class OfficialSplit(Source):
     """Number of users, drawn anew in each replicate from the training rows, at least 2; absent: all training rows."""
 
     def _choose(self, train: Examples, streams: Streams) -> Examples:
-        """The training rows that are users in a replicate: all of them or, if the key `users` states a number, so many
-        random ones.
+        """The training rows that are users in a replicate: all of them or, if the key `users` states a number, that
+        many random ones.
 
         Args:
             train: all training rows. streams: the replicate's random streams.

@@ -47,11 +47,11 @@ class CircleConfig(Source):
         return self.num_classes
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, and further rows that belong to no user, on which errors are measured; all
-        independently from the law.
+        """Draws the users of one replicate, and further rows that belong to no user, on which errors are measured. All
+        rows are drawn independently from the law.
 
         Args:
-            places: not used, as no file is read. streams: the replicate's random streams.
+            places: not used, since no file is read. streams: the replicate's random streams.
         """
         users = self._draw(self.users, streams.generator("population"))
         return Sample(users, self.num_classes, self._draw(self.holdout, streams.generator("holdout")))
@@ -63,9 +63,10 @@ class CircleConfig(Source):
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     def bayes_error_rate(self) -> float:
-        """Smallest 0-1 loss of any classifier: the mass of a class outside the wedge of points nearest to its centre.
+        """Smallest 0-1 loss of any classifier: a class's probability outside the wedge of points nearest to its centre.
 
-        For the class on the first axis, the wedge is |x₂| < x₁ tan(π/K), which leaves a single integral over x₁.
+        For the class with its centre on the first axis, the wedge is |x₂| < x₁ tan(π/K), which leaves a single integral
+        over x₁.
         """
         from scipy.integrate import quad
         from scipy.special import erf
@@ -138,8 +139,8 @@ class LinearConfig(Source):
 
     @property
     def mean(self) -> Floats:
-        """The mean of a label at each point that the features can be at, (4 · num_clusters,), cluster by cluster. At
-        features (t, v) it is f = 1/2 + 0.2 t + (h/√2) v, where h is the key `spread`.
+        """The mean of a label at each point at which users can be, (4 · num_clusters,), cluster by cluster. At features
+        (t, v) it is f = 1/2 + 0.2 t + (h/√2) v, where h is the key `spread`.
         """
         points = self.points
         return np.asarray(0.5 + SLOPE * points[:, 0] + self.spread / math.sqrt(2.0) * points[:, 1])
@@ -197,18 +198,18 @@ class RealLineConfig(Source):
 
     @property
     def line_law(self) -> LineLaw:
-        """The law of the single feature x: its distribution function, where its density has a given height, and a
-        method to draw from it. The key `law` names it: "normal" (N(0, 1)), "cauchy" (standard Cauchy) or "spikes" (half
-        of the mass uniform on [0, 1], half on ten narrow intervals of it).
+        """The law of the single feature x: its distribution function, the points at which its density has a given
+        height, and a method to draw from it. The key `law` names it: "normal" (N(0, 1)), "cauchy" (standard Cauchy) or
+        "spikes" (half of the mass uniform on [0, 1], half on ten narrow intervals of it).
         """
         return LINE_LAWS[self.law]
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate, and further rows that belong to no user, on which errors are measured; all
-        independently from the law.
+        """Draws the users of one replicate, and further rows that belong to no user, on which errors are measured. All
+        rows are drawn independently from the law.
 
         Args:
-            places: not used, as no file is read. streams: the replicate's random streams.
+            places: not used, since no file is read. streams: the replicate's random streams.
         """
         users = self._draw(self.users, streams.generator("population"))
         return Sample(users, 2, self._draw(self.holdout, streams.generator("holdout")), line_law=self.line_law)
@@ -294,11 +295,11 @@ class UnitCubeConfig(Extended, Source):
         return np.asarray(np.ravel_multi_index(tuple(cell.T), (per_axis,) * self.dimensions), dtype=np.int64)
 
     def sample(self, places: tuple[Path, ...], streams: Streams) -> Sample:
-        """Draws the users of one replicate. With them comes the known law, under which errors are computed exactly, so
-        no rows are held out.
+        """Draws the users of one replicate. The result also has the known law. Errors are computed exactly under this
+        law, so no rows are held out.
 
         Args:
-            places: not used, as no file is read. streams: the replicate's random streams.
+            places: not used, since no file is read. streams: the replicate's random streams.
         """
         law, rng = self.law(), streams.generator("population")
         point = rng.integers(0, len(law.mass), self.users, dtype=np.int32)

@@ -108,14 +108,14 @@ def _way_out(name: str, texts: list[str | None], words: set[str]) -> str:
     """Advice, in words, on a column in which some cells are no numbers although numbers are wanted: which key of
     `[population]` to set.
 
-    The first advice that fits is given. If all cells are numbers with another decimal sign or separator of thousands:
-    to state this sign. If at most half of the cells are no numbers, with at most 3 different texts: to read these texts
-    as missing values. If the column has at most 1,000 different values: to make a 0/1 feature of each value. Else: to
-    leave the column out.
+    The first advice that fits is given. If all cells are numbers with another decimal sign or separator of thousands,
+    it is to state this sign. If at most half of the cells are no numbers, with at most 3 different texts, it is to read
+    these texts as missing values. If the column has at most 1,000 different values, it is to make a 0/1 feature of each
+    value. Otherwise it is to leave the column out.
 
     Args:
-        name: the column's name. texts: all its cells; None: missing. words: those cells' different texts that are no
-        numbers.
+        name: the column's name. texts: all its cells; None: missing. words: the different ones among these texts that
+        are no numbers.
     """
     import pandas as pd
 
@@ -153,7 +153,7 @@ def _texts(table: ColumnTable, name: str, values: Values, gaps: Rows, used_rows:
     texts = np.array([str(value) for value in values], dtype=object)
     texts[gaps] = np.nan
     different = len(set(texts[~is_missing(texts)]))
-    # each value becomes a feature; if most cells are numbers, it was a stray word that made this a column of texts
+    # each value becomes a feature; if most cells are numbers, a few other texts made this a column of texts
     if different > MOST_VALUES:
         words = np.array([i for i, text in enumerate(texts) if isinstance(text, str) and not is_number(text)])
         odd = ""
@@ -187,8 +187,8 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
     there = np.flatnonzero(~is_missing(texts))
     different = len(set(texts[there]))
     many = different > MANY_VALUES
-    # a few words among numbers: likely missing values or slips, unless the scenario lists the column and it has few
-    # values
+    # a few words among numbers: likely missing values or typing errors, unless the scenario lists the column and it has
+    # few values
     words = np.array([row for row in there if not is_number(texts[row])], dtype=np.intp)
     if 0 < 2 * len(words) < len(there) and (many or not listed):
         where, text, more = _first(table, column.name, used_rows, words)
@@ -209,7 +209,7 @@ def _doubt(table: ColumnTable, column: FeatureColumn, used_rows: Rows, listed: b
 
 def _first(table: ColumnTable, name: str, used_rows: Rows, rows: Rows) -> tuple[str, str, str]:
     """Three parts of a message about a column with faulty cells: file and line of the first faulty cell, its text, and
-    the number of such cells, as " (9 such cells)"; this number is empty if there is only one.
+    the number of such cells, as " (9 such cells)"; this last part is empty if there is only one.
 
     Args:
         table: the file. name: the column's name. used_rows: (m,) indices of the used rows in the file. rows: indices of
@@ -266,7 +266,7 @@ def _pipeline(treatment: Treatment, values: Values) -> Any:
 
 def spreads(columns: Sequence[FeatureColumn], rows: Rows) -> dict[str, float]:
     """The standard deviation of each feature over all rows, by the feature's name; constant features are left out. The
-    figures show whether features differ much in scale, which distorts distances between users in clusterings.
+    result shows whether features differ much in scale, which distorts distances between users in clusterings.
 
     A column of texts that becomes 0/1 features counts as one feature with the standard deviation 1/2.
 

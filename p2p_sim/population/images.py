@@ -29,7 +29,8 @@ class Images(NamedTuple):
 Reader = Callable[[tuple[Path, ...]], Images]
 CIFAR_RECORD = 3_073
 MOST_EXACT = 1_000
-"""Largest number of pixels with principal components from the full covariance; else from a randomised solver."""
+"""Up to this number of pixels, principal components come from the full covariance; above it, from a randomised
+solver."""
 
 
 class _ImageConfig(Extended, OfficialSplit):

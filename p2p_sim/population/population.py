@@ -1,7 +1,7 @@
 """Sources of users' rows, and the population of one replicate, which is processed shard by shard.
 
-A source draws a sample. The sample's users, stored cluster by cluster, are the population. A shard is a run of whole
-clusters. A numeric label is an index into a public grid of values.
+A source draws a sample. The sample's users, stored cluster by cluster, are the population. A shard is a group of
+consecutive clusters. A numeric label is an index into a public grid of values.
 """
 
 from abc import ABC, abstractmethod
@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shard:
-    """A run of whole clusters: users `start` to `stop - 1`.
+    """A group of consecutive whole clusters: users `start` to `stop - 1`.
 
     index: number of the shard, from 0. offsets: boundaries of the clusters within the shard, from 0 to `stop - start`.
     """
@@ -186,7 +186,7 @@ class Source(Config):
         A source lists the keys that are harmless in this respect (`row_by_row`). The result is the first other key
         whose value differs from its default, such as one that standardises features by means over all rows. If a source
         lists nothing, the result is the key `population.kind`. If a user's whole row is private, her ε does not cover
-        what other users' features reveal of it, so such a scenario is refused.
+        what other users' features reveal of her row, so such a scenario is refused.
         """
         if not self.row_by_row:
             return f"population.kind = {self.kind!r}"
@@ -281,8 +281,8 @@ class People(ABC):
 
     @cached_property
     def shards(self) -> tuple[Shard, ...]:
-        """The shards in the order of users: each is a run of whole clusters of at most 65,536 users, or a larger
-        cluster.
+        """The shards in the order of users: each is a group of consecutive clusters of at most 65,536 users together,
+        or a single larger cluster.
         """
         return tuple(shards(self.cluster_offsets))
 

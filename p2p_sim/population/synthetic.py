@@ -41,8 +41,8 @@ class DrawnPeople(People):
         return np.concatenate([[0], np.cumsum(self.counts)]).astype(np.int64)
 
     def points(self, start: int, stop: int) -> NDArray[np.int32]:
-        """For each of the users start..stop-1, the index (stop - start,) of her point: of her feature vector among the
-        P feature vectors that users can have.
+        """For each of the users start..stop-1, the number (stop - start,) of her point: the index of her feature vector
+        among the P feature vectors that users can have.
         """
         first = int(np.searchsorted(self._bounds, start, side="right")) - 1
         last = int(np.searchsorted(self._bounds, stop, side="left"))
@@ -111,8 +111,8 @@ class SyntheticConfig(Source):
 
         Args:
             streams: the replicate's random streams. They are used only if the key `positive` is "random": then the
-            share of label 1 in each cluster is drawn uniformly between `positive_low` and `positive_high`. Else it
-            changes in equal steps.
+            share of label 1 in each cluster is drawn uniformly between `positive_low` and `positive_high`. Otherwise
+            this share changes in equal steps from the first to the last cluster.
         """
         clusters, points = self.num_clusters, self.points_per_cluster
         cluster = np.repeat(np.arange(clusters), points)

@@ -246,7 +246,7 @@ class TableConfig(RandomSplit):
         return self.split(rows, len(used.classes), streams)
 
     def grouping(self, column: str, places: tuple[Path, ...], streams: Streams) -> Grouping:
-        """The groups of the held-out rows by the texts of a column of the file, which need not be a feature.
+        """A division of the held-out rows into groups by their texts in a column, which need not be a feature.
 
         places: directories in which the file is looked for. streams: the replicate's random streams, which draw the
         holdout.

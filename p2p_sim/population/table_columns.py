@@ -203,5 +203,5 @@ def numbered_classes(table: ColumnTable, used_rows: Rows, *, label: str, stated:
 
 
 def name_of(value: object) -> str:
-    """The name of a class in messages and figures: its text, or its number to six digits."""
+    """The name of a class in messages and pictures: its text, or its number to six digits."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -72,8 +72,8 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnTable:
-    """The columns of a file by name, (n,), or (n, k) with k values in each row; without a header, names are "1", "2",
-    ...
+    """The columns of a file by name: (n,), or (n, k) with k values in each row. Without a header, names are "1", "2"
+    and so on.
     """
 
     path: Path
@@ -90,7 +90,7 @@ class ColumnTable:
         as meant.
 
         It proposes another separator if the file has a single column, or header = false if a name of a column is a
-        number; else it is empty.
+        number. Otherwise the advice is empty.
         """
         if suffix_of(self.path) not in TEXTS:
             return ""
@@ -142,7 +142,7 @@ def read_table(path: Path, layout: Layout) -> ColumnTable:
 
 def read_columns(path: Path, layout: Layout, as_words: bool = False) -> dict[str, Any]:
     """Reads the columns of a CSV, Parquet, Feather or NPZ file: a dict of an array for each name. Texts of dates stay
-    texts; a missing value, including one written as one of the layout's texts for it, is NaN.
+    texts. A missing value is NaN; this includes the texts that the layout states for missing values.
 
     Args:
         path: of the file. layout: how to read a CSV file (separator, header, encoding, notation of numbers, texts for

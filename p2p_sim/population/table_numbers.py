@@ -117,7 +117,8 @@ def common_convention(path: Path, counts: "Mapping[str, pd.Series]", separator: 
     """The notation (decimal sign, separator of thousands) in which the columns of a table write their numbers.
 
     Plain notation (1234.5) is preferred. If no notation fits all columns, the notation of the columns that are not
-    plain is taken; it must not fit any column of plain numbers with a point, which might then be misread.
+    plain is taken. This notation must not fit any column of plain numbers with a point, since such a column might then
+    be misread.
 
     Args:
         path: of the table, for messages. counts: for each column by name, a series whose index holds the different

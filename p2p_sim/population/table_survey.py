@@ -349,7 +349,7 @@ def _useless(name: str, values: Values, dated: bool) -> str:
     if different < 2:
         return "it has the same value for all users"
     # names: too many different texts, or all different; identifiers: whole numbers, all different, and either in order
-    # or in a column called so
+    # or in a column called id or the like
     alone = different == len(there) >= IDENTIFIED
     if text and (different > MOST_CATEGORIES or alone):
         return f"a text with {different:,} different values, as of a name"

@@ -66,7 +66,7 @@ class Accountant(PlainNumbers, ABC):
 
     @property
     def pure_epsilon(self) -> float:
-        """An ε from which on δ(ε) is 0 (pure differential privacy); infinite if none is known."""
+        """A number with δ(ε) = 0 for every ε at or above it (pure differential privacy); infinite if none is known."""
         return math.inf
 
     @property
@@ -74,8 +74,8 @@ class Accountant(PlainNumbers, ABC):
         """The smallest δ at which ε is computed where the whole curve δ(ε) is needed, such as for the privacy of
         several releases together: 1e-18.
 
-        Privacy losses above the ε at this δ count as infinite there, that is, as a failure of all privacy with about
-        this probability. A subclass gives a larger value if it cannot compute ε at so small a δ.
+        In such a computation, privacy losses above the ε at this δ count as infinite: as a failure of all privacy, with
+        a probability of about this δ. A subclass gives a larger value if it cannot compute ε at so small a δ.
         """
         return TAIL
 
@@ -103,5 +103,5 @@ class FlippedLabels(Accountant):
 
     @property
     def pure_epsilon(self) -> float:
-        """ε₀ of the noisy label: whatever else an observer sees, she learns no more than from the label itself."""
+        """ε₀ of the noisy label: whatever an observer sees, it reveals no more than the noisy label itself."""
         return local_epsilon(self.flip_prob)

@@ -24,10 +24,10 @@ UNIT = 2.0**-53
 SUBNORMAL = 2.0**-1074
 """The smallest positive number."""
 NARROW = 0.05
-"""About the largest relative change of δ within a block of successive numbers of submissions, for reported figures."""
+"""About the largest relative change of δ within a block of successive numbers of submissions, for reported values."""
 LEAST = 1e-300
-"""The smallest θ, and the smallest α above 0. With it all odds are normal numbers for up to 10^7 users and 10^10
-submissions."""
+"""The smallest θ, and the smallest α above 0. With this limit all odds are normal numbers for up to 10^7 users and
+10^10 submissions."""
 VALUE_ERROR = 16.0 * UNIT
 """The relative error of binomial probabilities on a window of K values is at most K + 1 times this number.
 
@@ -193,7 +193,8 @@ def share_of(rate: float, part: int, whole: int, up: bool) -> float:
 
 
 def some(chance: float, trials: float) -> float:
-    """The probability 1 - (1-c)^trials that at least one of `trials` independent events occurs, each with c = `chance`.
+    """The probability 1 - (1-c)^trials that at least one of `trials` independent events of probability c = `chance`
+    occurs.
 
     Its relative error is below 2^-49: log1p and expm1 are off by an ulp or two, and d ln(1 - e^-x) / d ln x is at most
     one.
@@ -270,7 +271,7 @@ class SubmissionCounts:
         ends = np.minimum(ends, trials)
         lower, upper = np.append(masses, 0.0), np.append(np.where(single, masses, 0.0), 0.0)
         upper[1:] += np.where(single, 0.0, masses)
-        # in the upper sum, mass below the window counts at its first value, and mass above it as lost
+        # in the upper sum, mass below the window counts at the window's first value, and mass above the window as lost
         missed, error = tail_mass(log_tail), 2.0 * VALUE_ERROR * (mass.size + 1)
         tiny = 2.0 * mass.size * SUBNORMAL
         upper[0] += missed if first > 0 else 0.0

@@ -19,7 +19,7 @@ from p2p_sim.privacy.conditions import CLAIMED, Condition
 
 Adjacency = Literal["label", "example"]
 OBSERVERS = ("learner", "learner-times", "peer", "coalition", "eavesdropper")
-"""All observers for whom a figure is known."""
+"""All observers for whom a bound is known."""
 RATED = ("learner", "coalition")
 """Observers whose ε can depend on the sampling rate."""
 SEES_AT_MOST = {
@@ -29,13 +29,12 @@ SEES_AT_MOST = {
     "peer": ("peer",),
     "eavesdropper": ("eavesdropper", "coalition", "learner-times", "peer", "learner"),
 }
-"""For each observer, all observers who see no more of a release, the strongest first; the observer's ε holds for them,
-too.
+"""For each observer, all observers who see only what she also sees, the strongest first. Her ε holds for all of them.
 
 An eavesdropper sees every noisy label with its owner. All other observers' views of labels follow from these labels.
 """
 REALISED = "the realised network"
-"""The value of `PrivacyBound.conditional_on` for a figure that holds for the network as it turned out."""
+"""The value of `PrivacyBound.conditional_on` for a bound that holds for the network as it turned out."""
 EXACT = 1e-4
 """Two bounds are called exact if their distance is at most this share of the upper bound."""
 LARGEST_CLUSTER = 10_000_000
@@ -51,7 +50,7 @@ class Bracket:
     upper: float
 
     def worded(self, basis: str) -> str:
-        """The given words for how the bounds were computed, with "certified" for "exact" unless the bounds agree.
+        """The words for how the bounds were computed, with "exact" replaced by "certified" unless the bounds agree.
 
         >>> Bracket(0.71, 0.71).worded("exact, over all data sets")
         'exact, over all data sets'
@@ -75,7 +74,7 @@ def identifier_of(condition: str) -> str:
 class PrivacyBound:
     """A privacy statement: bounds of ε at a given δ against one observer, and the conditions under which they hold.
 
-    epsilon_lower: no smaller ε holds (attained by a data set and direction).
+    epsilon_lower: no smaller ε holds (some data set and direction attain this value).
     epsilon_upper: certified to hold under `conditions`; infinite if no finite ε is known.
     delta: δ.
     observer: one of `OBSERVERS`: "learner" (sees the set of submissions), "learner-times" (sees also when each
@@ -140,7 +139,7 @@ class PrivacyBound:
 
 
 def common_observer(observers: Iterable[str]) -> str:
-    """The strongest observer who sees no more than each of the given ones, so that all their bounds of ε hold for her.
+    """The strongest observer who sees only what all the given ones see too, so that all their bounds of ε hold for her.
 
     Args:
         observers: names, at least one: learner, learner-times (the learner with arrival times), peer, coalition
@@ -166,8 +165,8 @@ def worst_bound(bounds: Sequence[PrivacyBound]) -> PrivacyBound:
     """One privacy statement that holds for all users together, each of whom has one of the given statements.
 
     It has the largest bounds, all conditions, and the words for how the largest upper bound was computed. Its observer
-    is the strongest one who sees no more than each statement's observer. The lower bound is 0 if observers differ, as a
-    lower bound for a stronger observer says nothing of a weaker one.
+    is the strongest one who sees only what the observers of all statements see. The lower bound is 0 if observers
+    differ, since a lower bound for a stronger observer says nothing of a weaker one.
 
     Args:
         bounds: the statements, at least one, all for the same δ and the same notion of neighbouring data sets.

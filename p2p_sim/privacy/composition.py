@@ -1,10 +1,10 @@
 """Composition of several releases about the same users: dp-accounting convolves their privacy losses.
 
-Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`). To
-compose instead the laws of the data set that is worst for one release can be wrong by a factor of 25. The noise of the
-releases must be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`; if they
-were composed as separate releases, ε could be too small. Disjoint clusters need no composition: the largest of their ε
-holds.
+Every release is represented by one pair of laws that dominates all its data sets and both directions (`LossLaw`).
+Composing instead the laws of the data set that is worst for one release can be wrong by a factor of 25. The noise of
+the releases must be independent. Rounds that repeat a noisy label are one exchange, `LabelExchange(..., rounds=R)`; if
+they were composed as separate releases, ε could be too small. Disjoint clusters need no composition: the largest of
+their ε holds.
 """
 
 import math
@@ -37,8 +37,8 @@ FLOOR = 1e-14
 BASIS = "composed privacy loss distributions, pessimistic"
 LARGEST_TIMES = 1_000_000
 _BINS_OF_ONE, _BINS_OF_ALL = 80, 2**18
-"""Least number of bins from 0 to the smallest `LossLaw.top` of a release, and largest number of bins for the sum of all
-losses."""
+"""Least number of bins from 0 to the smallest `LossLaw.top` (largest finite loss) of a release, and largest number of
+bins for the sum of all losses."""
 _LEAST_STEP = 1e-9
 """Smallest width of a bin of the privacy loss."""
 _RELATIVE = 1e-6
@@ -73,9 +73,9 @@ class RunRelease:
 class Composition(Accountant):
     """The accountant of several releases about the same users; later releases may depend on earlier ones.
 
-    The observer is the strongest who sees no more of each release than the release's own observer. The adjacency is
-    "example" if all releases protect whole examples. Else it is "label", since a bound for an example holds for its
-    label, too.
+    The observer is the strongest one who sees, of each release, at most what that release's own observer sees. The
+    adjacency is "example" if all releases protect whole examples. Else it is "label", since a bound for an example
+    holds for its label, too.
 
     Args:
         releases: accountants of the releases, at least one; no two releases may share noise. times: how often each
@@ -119,7 +119,7 @@ class Composition(Accountant):
     @property
     def least_delta(self) -> float:
         """The smallest δ at which ε has a bound. At a smaller δ rounding, or the infinite loss of a release, would
-        decide.
+        decide on ε.
         """
         return max(FLOOR, 10.0 * self._rounding, 2.0 * self.untold * (self.untold < 0.25))
 
@@ -142,7 +142,7 @@ class Composition(Accountant):
 
         Args:
             interval: width of the bins of the privacy loss; None: 1/80 of the largest finite loss of the release for
-            which this is smallest, or more where there would be over 2^18 bins.
+            which this loss is smallest, or more where there would be over 2^18 bins.
         """
         return _composed(self, self._step if interval is None else interval)
 
@@ -183,7 +183,7 @@ class Composition(Accountant):
         It comes from one data set, and uses only some of the releases, which is allowed, since seeing fewer releases
         reveals less. A release is used if the probabilities of what its observer sees under both labels of the target
         are known, if its bound is about labels, and if its observer is the one of the composition. The composition's
-        observer is the strongest one who, of each release, sees no more than that release's own observer.
+        observer is the strongest one who sees, of each release, at most what that release's own observer sees.
         """
         each = [
             (getattr(release, "attained_pair", lambda: None)(), count)
@@ -241,7 +241,7 @@ class Composition(Accountant):
 
     @property
     def observer(self) -> str:
-        """The strongest observer for whom the figures of all releases hold.
+        """The strongest observer for whom the bounds of all releases hold.
 
         Raises:
             ValueError: there is none.
@@ -256,7 +256,8 @@ class Composition(Accountant):
     def _rounding(self) -> float:
         """How much floating-point rounding of the convolutions may change δ.
 
-        It grows with the number of releases. It is three times the largest error that was measured, not proved.
+        The result grows with the number of releases. It is three times the largest error measured; nothing is proved
+        about it.
         """
         return 9e-16 + 3e-17 * self.count
 
@@ -295,8 +296,8 @@ def compose(exchanges: Sequence[Accountant | RunRelease], delta: float) -> Priva
         delta: δ, at least 1e-14 (more above 300 releases) and below 1.
 
     Raises:
-        ValueError: δ is too small, there is no release, two releases are known to share noise, or no ε holds
-            (α = 0).
+        ValueError: δ is too small, there is no release, two releases are known to share noise, or no ε holds, as where
+            labels are not flipped (α = 0).
     """
     check_delta(delta)
     times = Counter(exchanges)

@@ -2,14 +2,14 @@
 
 In this data set all users but the target hold label 0; the target's label is 0 or 1. With fresh noise the releases are
 independent given the labels. Each outcome of a release gets a score: the logarithm of its likelihood ratio, rounded to
-whole steps. The sum of the scores is a post-processing of all views. With P and Q the laws of the views
-under the target's two labels, for every s
+whole steps. The sum of the scores is a post-processing of all views. With P and Q the laws of the views under the
+target's two labels, for every s
 
     ε(δ) >= ln((P[sum >= s] - δ) / Q[sum >= s]).
 
-Scores may be rounded, since any scores give a lower bound. Let u = 2^-53. All terms are non-negative. The probabilities
-of a sum of N scores with K values have a relative error below N (K + 2) · 8u, which is allowed for. Any probability
-that is cut off is added to Q.
+Scores may be rounded, since any scores give a lower bound. Let u = 2^-53. All terms of the convolutions are
+non-negative. The probabilities of a sum of N scores with K values have a relative error below N (K + 2) · 8u, which is
+allowed for. Any probability that is cut off is added to Q.
 """
 
 import math
@@ -24,7 +24,7 @@ from p2p_sim.privacy.binomial_windows import UNIT, Floats
 _STEPS = 4096
 """The range of the sum of scores has about this number of steps."""
 _REACH = 28.0
-"""The range is about this number of standard deviations of the sum of scores wide."""
+"""Width of this range, about, in standard deviations of the sum of scores."""
 _CUT = 1e-30
 """Values of at most this probability are cut off at the ends of a law."""
 

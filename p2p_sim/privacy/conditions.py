@@ -1,4 +1,4 @@
-"""Conditions under which privacy figures hold: each has an identifier and a text."""
+"""Conditions under which privacy bounds hold: each has an identifier and a text."""
 
 from typing import Self
 

@@ -1,7 +1,7 @@
 """Privacy in other terms than (ε, δ): each function takes an accountant and converts its δ(ε).
 
 The functions `pld`, `renyi` and `gdp` use the accountant's `loss_law`. If the accountant has a method of the same name,
-which may give a better figure, the function calls this method instead.
+which may give a better bound, the function calls this method instead.
 """
 
 import math

@@ -8,8 +8,8 @@ P_y'(S) + δ for all y and y' that differ in one user's label, and all sets S of
     δ(ε) = max over y, y' of  Σ_views max(0, P_y(view) - e^ε P_y'(view)).
 
 Let J = (J_1, ..., J_K) be the numbers of noisy labels of each class. Given J, each submission is a draw from J/n,
-whoever made it. So only the numbers R = (R_1, ..., R_K) of submitted labels of each class tell y from y'. With t = Σ_k
-R_k submissions
+whoever made it. So only the numbers R = (R_1, ..., R_K) of submitted labels of each class tell y from y'. Let
+t = Σ_k R_k be the number of submissions, and θ the probability with which a user submits. Then
 
     P_y(R) = Bin(t; n, θ) Σ_J Pr[J | y] Multinomial(R; t, J/n).
 
@@ -28,8 +28,8 @@ Counts = tuple[int, ...]
 
 
 def delta_by_summation(n: int, num_classes: int, flip_prob: float, sampling_rate: float, epsilon: float) -> Bracket:
-    """Bounds of the learner's δ(ε) in a cluster of n users, straight from the definition; the two differ by rounding
-    alone.
+    """Bounds of the learner's δ(ε) in a cluster of n users, straight from the definition; the two bounds differ by
+    rounding alone.
 
     Args:
         n: users, few. num_classes: K. flip_prob: α. sampling_rate: θ. epsilon: ε, at least 0.
@@ -80,7 +80,7 @@ def _releases(n: int, num_classes: int, t: int) -> Floats:
     noisy labels.
 
     Class counts J = (J_1, ..., J_K) say how many labels are in each of K classes. The table has a row for each J of the
-    n noisy labels, and a column for each R of the t submitted labels; the entry is Multinomial(R; t, J/n), as each
+    n noisy labels, and a column for each R of the t submitted labels; the entry is Multinomial(R; t, J/n), since each
     submission is a random user's noisy label. Rows and columns are in the order of `compositions`.
     """
     noisy = np.array(compositions(n, num_classes), dtype=np.float64)
@@ -102,7 +102,7 @@ def _noisy(n: int, num_classes: int, flip_prob: float, labels: Counts) -> Floats
         chances = [1.0 - flip_prob if noisy == true else flip_prob / (num_classes - 1) for noisy in range(num_classes)]
         for _ in range(count):
             # one more user: her noisy label moves the law by one along its class's axis, unless its class is the last;
-            # nothing is rolled over an axis's end, as there are fewer than n users so far
+            # nothing is rolled over an axis's end, since there are fewer than n users so far
             moved = [np.roll(law, 1, axis=noisy) for noisy in range(num_classes - 1)]
             law = np.asarray(sum(chance * each for chance, each in zip(chances, [*moved, law], strict=True)))
     return np.array([law[counts[:-1]] for counts in compositions(n, num_classes)])

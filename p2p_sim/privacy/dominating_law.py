@@ -1,9 +1,9 @@
 """A finite law of the privacy loss that dominates a mechanism, made from certified values of its δ(ε).
 
 **Derivation.** The exact δ(ε) of a mechanism is the largest hockey-stick divergence over all neighbouring data sets, in
-both directions. In x = e^ε it is convex and does not increase, as it is a supremum of such functions. Let U be
-certified upper bounds of the exact δ on a grid of ε from 0 to `top`. Let F be the largest convex function below the
-points of U; F is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
+both directions. As a function of x = e^ε, this δ is convex and does not increase, since it is a supremum of such
+functions. Let U be certified upper bounds of the exact δ on a grid of ε from 0 to `top`. Let F be the largest convex
+function below the points of U; F is nowhere below the exact δ. Since both directions are counted, the exact δ obeys
 
     δ(-ε) = 1 - e^-ε (1 - δ(ε)),
 
@@ -11,8 +11,8 @@ a map that keeps convex functions convex. This equation continues F to ε < 0. S
 x, and is at least max(0, 1 - x). So F is δ(ε) of a pair of laws, which dominates every neighbouring pair (Zhu, Dong and
 Wang 2022, Proposition 10 and Theorem 10), also in adaptive compositions. The pair's privacy loss has finitely many
 values. There is a mass at every vertex of F, at ε and at -ε, in the ratio e^ε, and the mass δ(top) at infinity. For
-composition the loss must be a multiple of an interval. If a vertex is at no multiple, its mass is split between the two
-nearest multiples, so that both laws keep their mass. This replaces F by a chord ("connect the dots").
+composition the loss must be a multiple of a fixed interval. If a vertex is at no multiple, its mass is split between
+the two nearest multiples, so that both laws keep their mass. This replaces F by a chord ("connect the dots").
 """
 
 import itertools
@@ -182,9 +182,9 @@ class LossLaw:
         How a μ is tested: let F be the δ(ε) of this law as a function of x = e^ε; F is linear between neighbouring
         losses. The δ(ε) of the Gaussian mechanism is convex in x, so it lies above each of its tangents. Between two
         neighbouring points take its tangent at the middle ε. If this tangent is above F - `beside` at both points, then
-        so it is between them, since both are linear there; hence the Gaussian δ(ε) is above F - `beside`, too. The test
-        covers all neighbouring points from ε = 0 up to where F is at most `beside`; for ε < 0 the claim follows by
-        symmetry (Dong, Roth and Su 2022, Corollary 2.13).
+        so it is between them, since F and the tangent are linear there; hence the Gaussian δ(ε) is above F - `beside`,
+        too. The test covers all neighbouring points from ε = 0 up to where F is at most `beside`; for ε < 0 the claim
+        follows by symmetry (Dong, Roth and Su 2022, Corollary 2.13).
 
         Args:
             beside: a probability, at least 0, by which the law may exceed the Gaussian curve. It allows for rare large

@@ -97,7 +97,8 @@ def advantages(law: LossLaw, priors: Floats) -> Floats:
     """Upper bounds (m,) of the observer's advantage for each of m users.
 
     Args:
-        law: dominates every user's privacy loss. priors: (m, K), each user's prior of her label, in rows of sum 1.
+        law: a law that dominates every user's privacy loss. priors: (m, K), each user's prior of her label, in rows of
+        sum 1.
     """
     ranked = -np.sort(-np.asarray(priors, dtype=np.float64), axis=1)
     top, rest = ranked[:, :1], ranked[:, 1:]

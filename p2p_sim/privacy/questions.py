@@ -36,8 +36,8 @@ class Question:
     """A question about the privacy of a label exchange: its parameters, and who observes.
 
     cluster_size: n; may be None for the eavesdropper. flip_prob: α. sampling_rate: θ.
-    observer: one of `OBSERVERS`. members: number of members of a coalition, else None.
-    rounds: number of exchanges, which use the same noisy labels again unless `fresh`. num_classes: K.
+    observer: one of `OBSERVERS`. members: number of members if the observer is a coalition, else None.
+    rounds: number of exchanges; all use the same noisy labels unless `fresh` is True. num_classes: K.
     degree: number of neighbours whom each user may ask, on a random regular overlay; None: she may ask everybody.
     peers: k, how many peers each user asks.
     """
@@ -56,10 +56,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a question: bounds of ε at a given δ, or of δ at a given ε, with figures to compare.
+    """The answer to a question: bounds of ε at a given δ, or of δ at a given ε, with two values for comparison.
 
-    bound: the statement of ε at δ. local: ε₀ of the noisy label alone. lemma9: the ε of the clustering paper's Lemma 9.
-    gained: a function that computes `advantage`. delta_lower, delta_upper: bounds of δ if ε is given.
+    bound: the statement of ε at δ. local: ε₀ of the noisy label alone, for comparison. lemma9: the ε of the clustering
+    paper's Lemma 9, for comparison. gained: a function that computes `advantage`. delta_lower, delta_upper: bounds of δ
+    if ε is given, else None.
     """
 
     bound: PrivacyBound
@@ -71,10 +72,10 @@ class Answer:
 
     @cached_property
     def advantage(self) -> float:
-        """Upper bound of the observer's advantage in guessing a label, if all K labels are equally likely: of the
-        probability that her best guess is right, minus 1/K.
+        """Upper bound of the observer's advantage in guessing a label: the probability that her best guess is right,
+        minus 1/K, if all K labels are equally likely.
 
-        It is computed when it is first used, as this may take longer than the bounds of ε or δ.
+        It is computed only when it is first used, because this may take longer than the bounds of ε or δ.
         """
         with answering():
             return self.gained()
@@ -84,7 +85,7 @@ class Answer:
 def answering() -> Iterator[None]:
     """A context or decorator for computing answers: on one thread, and with errors that name the wrong option.
 
-    A ValueError that names a parameter of an accountant becomes an `InputError` that names the option.
+    A ValueError that names a parameter of an accountant becomes an `InputError` that names the corresponding option.
     """
     try:
         with one_thread():
@@ -96,7 +97,7 @@ def answering() -> Iterator[None]:
 
 
 def check_given(q: Question, delta: float | None, epsilon: float | None) -> None:
-    """Raise `InputError` unless exactly one of δ and ε is given, or if a needed cluster size is missing."""
+    """Raise `InputError` if a needed cluster size is missing, or unless exactly one of δ and ε is given."""
     if (delta is None) == (epsilon is None):
         raise InputError("give either --delta or --epsilon")
     if q.observer != "eavesdropper":
@@ -115,7 +116,8 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
     """The answer to a question at a δ or at an ε, exactly one of which is given.
 
     Raises:
-        InputError: a value is outside its range, the observer is unknown, or no figure is known for the combination.
+        InputError: a value is outside its range, the observer is unknown, or no bound is known for the combination of
+        options.
     """
     check_given(q, delta, epsilon)
     local, lemma9 = local_epsilon(q.flip_prob, q.num_classes), Stated(None)
@@ -136,7 +138,7 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
         )
     if q.fresh and q.rounds > 1:
         return _fresh_rounds(q, delta, local, lemma9)
-    # bounds of ε at the given δ; or bounds of δ at the given ε, which then is the statement's ε
+    # bounds of ε at the given δ; or bounds of δ at the given ε, and then the statement's ε is the given one
     observer = observer_of(q)
     completed = partial(Answer, local=local, lemma9=lemma9, gained=partial(_gain, observer, q))
     if epsilon is None:
@@ -158,13 +160,13 @@ def answer(q: Question, delta: float | None, epsilon: float | None) -> Answer:
 
 
 def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated) -> Answer:
-    """The answer at δ for several exchanges with new noise on the labels in each: the bound of ε is composed from those
-    of the exchanges.
+    """The answer at δ for several exchanges with new noise on the labels in each; its bound of ε comes from the
+    composition of the exchanges.
 
     Args:
-        q: the question; its `rounds` is the number of exchanges. delta: δ, needed. local: ε₀ of one noisy label, for
-        comparison. lemma9: for comparison, the ε that the clustering paper's Lemma 9 states for these options, or why
-        the lemma does not apply.
+        q: the question; its `rounds` is the number of exchanges. delta: δ, must not be None. local: ε₀ of one noisy
+        label, for comparison. lemma9: for comparison, the ε that the clustering paper's Lemma 9 states for these
+        options, or why the lemma does not apply.
 
     Raises:
         InputError: δ is None, or the observer is not the learner of two classes, with one peer for each user and no
@@ -179,19 +181,19 @@ def _fresh_rounds(q: Question, delta: float | None, local: float, lemma9: Stated
         bound,
         local=local,
         lemma9=lemma9,
-        # total variations of rounds with new noise add up
+        # for rounds with new noise, the sum of the rounds' total variations bounds that of all rounds
         gained=lambda: min(q.rounds * _gain(exchange, q), _gain(OnePoint(bound), q)),
     )
 
 
 @answering()
 def advantage(q: Question, delta: float | None, epsilon: float | None) -> float:
-    """Upper bound of the observer's advantage in guessing a label, if all K labels are equally likely: of the
-    probability that her best guess is right, minus 1/K.
+    """Upper bound of the observer's advantage in guessing a label: the probability that her best guess is right, minus
+    1/K, if all K labels are equally likely.
 
     Args:
-        q: the question. delta, epsilon: δ or ε of the question, exactly one of which is given, the other None. They
-        affect the result only for several rounds with new noise, where the advantage follows from the bound of ε at δ.
+        q: the question. delta, epsilon: the question's δ or ε; exactly one is given, the other is None. They affect the
+        result only for several rounds with new noise, where the advantage may follow from the bound of ε at δ.
     """
     if q.fresh and q.rounds > 1:
         return answer(q, delta, epsilon).advantage
@@ -200,11 +202,11 @@ def advantage(q: Question, delta: float | None, epsilon: float | None) -> float:
 
 
 def _gain(accountant: Accountant, q: Question) -> float:
-    """Upper bound of an observer's advantage in guessing a label, if all K labels are equally likely: of the
-    probability that her best guess is right, minus 1/K.
+    """Upper bound of an observer's advantage in guessing a label: the probability that her best guess is right, minus
+    1/K, if all K labels are equally likely.
 
     Args:
-        accountant: computes the privacy of what the observer sees. q: the question, for its K.
+        accountant: computes the privacy of what the observer sees. q: the question; only its K is used.
     """
     return guessing_advantage.advantage(accountant, np.full(q.num_classes, 1.0 / q.num_classes)).upper
 
@@ -214,7 +216,7 @@ def observer_of(q: Question) -> Accountant:
     options.
 
     Raises:
-        InputError: the observer is unknown, or no figure is known for the combination of options.
+        InputError: the observer is unknown, or no bound is known for the combination of options.
     """
     if q.observer not in OBSERVERS:
         raise InputError(
@@ -242,7 +244,7 @@ def _of_classes_or_peers(q: Question, users: int) -> Accountant:
         q: the question, with its observer, classes, peers and rounds. users: the number of users in the cluster.
 
     Raises:
-        InputError: no figure is known for this observer and these options.
+        InputError: no bound is known for this observer and these options.
     """
     if q.observer == "coalition":
         if not 1 <= (q.members or 0) < users:
@@ -291,7 +293,7 @@ def _of_labels(q: Question, users: int) -> Observer:
 
 def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
     """The accountant of the learner where each user asks one of her neighbours on an overlay in which all users have
-    equally many.
+    equally many neighbours.
 
     Args:
         q: the question. users: the number of users in the cluster. degree: the number of neighbours of each user, at
@@ -309,16 +311,16 @@ def on_overlay(q: Question, users: int, degree: int) -> RegularExchange:
 
 
 def largest_degree(users: int) -> int:
-    """The largest number of neighbours that each of n = `users` users may have on a regular overlay: n-1, but no more
-    than 4,000, as the accountant stores a table of about the square of this number.
+    """The largest number of neighbours that each of n = `users` users may have on a regular overlay: n-1, but at most
+    4,000, because the accountant stores a table of about the square of this number of entries.
     """
     return min(LARGEST_DEGREE, users - 1)
 
 
 @answering()
 def certified(q: Question, delta: float, epsilon: float | None) -> str:
-    """The text of a certificate that the exchange is (ε, δ)-private against the learner; the program at
-    `verifier_source` checks it on its own.
+    """The text of a certificate that the exchange is (ε, δ)-private against the learner. The program at
+    `verifier_source` checks certificates without the rest of this project.
 
     Args:
         q: the question, with the exchange's options. delta: δ. epsilon: ε; None: the ε that the accountant computes at

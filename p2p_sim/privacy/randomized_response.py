@@ -1,6 +1,7 @@
 """Privacy of local randomizers, which add noise to one label; and searches for the ε at a given δ.
 
-All figures hold for the smallest α, too: α e^ε is computed as (α e^(ε/2)) e^(ε/2), which overflows only above 1.
+The results hold for the smallest α, too: α e^ε is computed as (α e^(ε/2)) e^(ε/2). This product overflows only where it
+exceeds 1.
 """
 
 import math
@@ -30,10 +31,11 @@ class Crossing(NamedTuple):
 
 
 class Coefficients(NamedTuple):
-    """Factors of a hockey-stick divergence of an observer's view, from P - e^ε P' = keep · A - lose · B.
+    """The factors in P - e^ε P' = keep · A - lose · B, from which a hockey-stick divergence of an observer's view
+    follows.
 
-    P and P' are the laws of the view for two true labels of the target, A and B those for the same two noisy labels.
-    relative_error: bound of the relative error of keep.
+    P and P' are the laws of the view for two true labels of the target. A and B are the laws of the view if these are
+    the values of her noisy label. relative_error: bound of the relative error of keep.
     """
 
     keep: float
@@ -45,7 +47,8 @@ class Coefficients(NamedTuple):
 def local_epsilon(flip_prob: float, num_classes: int = 2) -> float:
     """ε₀ = ln((1-α)(K-1)/α), rounded up: pure label differential privacy of K-ary randomised response.
 
-    With u = 2^-53, e^ε₀ - 1 = (1 - αK/(K-1))(K-1)/α is off by 3u, its log1p by 5u at most, and 8u are added.
+    Rounding, with u = 2^-53: e^ε₀ - 1 = (1 - αK/(K-1))(K-1)/α has a relative error of 3u, and its log1p one of at most
+    5u; 8u are added.
 
     Args:
         flip_prob: α in [0, (K-1)/K], the probability that the noisy label differs from the true one.
@@ -85,24 +88,23 @@ def local_flip_prob(epsilon: float, num_classes: int = 2) -> float:
 
 def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int = 2) -> Coefficients:
     """The factors `keep` and `lose` in P - e^ε P' = keep · A - lose · B for K-ary randomised response, and a bound of
-    the relative error of keep. They turn a divergence of A and B, the laws for two noisy labels, into δ(ε) of the
-    label.
+    the relative error of keep. They turn a divergence of A and B into δ(ε) of the label.
 
-    P and P' are the laws of an observer's view for two true labels of the target; A and B are those for the same two
-    noisy labels. The noisy label is the true one with probability 1-α, and each other one with probability
-    α' = α/(K-1). Let g = 1-α-α'. Then keep = 1-α-e^ε α' = g - α'(e^ε-1) and lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1). keep
-    is 0 if it cannot be positive.
+    P and P' are the laws of an observer's view for two true labels of the target; A and B are the laws of the view if
+    these two are the values of her noisy label. The noisy label is the true one with probability 1-α, and each other
+    label with probability α' = α/(K-1). Let g = 1-α-α'. Then keep = 1-α-e^ε α' = g - α'(e^ε-1) and
+    lose = e^ε(1-α)-α' = g + (1-α)(e^ε-1). keep is 0 if it cannot be positive.
 
-    Rounding: let u = 2^-53 be the rounding error of a double. With expm1 and exp off by an ulp each (measured), g is
-    off by u g, and the other term of keep by at most 7u of itself. So keep lies in an interval; its middle is returned,
-    and `relative_error` bounds the relative distance of any point of the interval from it. lose is off by less than 8u.
-    Above ε = 700, where e^ε is not computed, lose is too small: the result then serves upper bounds only.
+    Rounding: let u = 2^-53 be the rounding error of a double. If expm1 and exp each have an error of one unit in the
+    last place (as measured), the error of g is u g, and that of the other term of keep is at most 7u times this term.
+    So keep lies in an interval. The middle of this interval is returned, and `relative_error` bounds the relative
+    distance of any point of the interval from the middle. lose has a relative error of less than 8u. Above ε = 700,
+    where e^ε is not computed, lose is too small: the result then serves upper bounds only.
     """
     if epsilon > _NOTHING and flip_prob > 0.0:
         return Coefficients(0.0, math.inf, 0.0)
-    # g is rounded correctly. K α may be close to K-1, and the double nearest to (K-1)/K may exceed (K-1)/K. Then the
-    # true label is less likely than each other label by about u, and δ = max(0, |g| - (1-α)(e^ε-1)), with 1-α close to
-    # α/(K-1)
+    # g is rounded correctly. If K α is close to K-1, the double α may exceed (K-1)/K by rounding. Then the true label
+    # is less likely than each other label by about u, and δ = max(0, |g| - (1-α)(e^ε-1)), with 1-α close to α/(K-1).
     if num_classes == 2:
         gap = abs(1.0 - 2.0 * flip_prob)
     else:
@@ -112,7 +114,7 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
     if epsilon > OVERFLOW:  # α itself is far below u α e^ε
         half = math.exp(epsilon / 2.0) if flip_prob > 0.0 else 0.0
         lost = flip_prob * half / (num_classes - 1) * half
-    # the interval in which keep lies: g - α'(e^ε-1), give or take 16u of either term
+    # the interval in which keep lies: g - α'(e^ε-1), plus or minus 16u times each term
     error, lose = 2.0**-49 * (gap + lost), gap + (1.0 - flip_prob) * growth
     low, high = max(0.0, gap - lost - error), gap - lost + error
     if not high > 0.0 or gap == 0.0:  # `high` is NaN if α e^ε overflows, so that keep is negative
@@ -121,7 +123,8 @@ def hockey_stick_coefficients(flip_prob: float, epsilon: float, num_classes: int
 
 
 def local_delta(flip_prob: float, epsilon: float, num_classes: int = 2) -> Bracket:
-    """Bounds, equal up to rounding, of δ(ε) = max(0, 1-α-e^ε α/(K-1)) of one noisy label seen with its owner.
+    """Bounds, equal up to rounding, of δ(ε) = max(0, 1-α-e^ε α/(K-1)) if an observer sees one noisy label and its
+    owner.
 
     Args:
         flip_prob: α in [0, (K-1)/K]; epsilon: ε, at least 0; num_classes: K, at least 2.
@@ -150,7 +153,7 @@ def pure_delta(pure: float, epsilon: float) -> float:
 
 
 def outward(lower: float, upper: float) -> Bracket:
-    """Two bounds as a bracket in [0, 1], each moved outwards by one rounding and the smallest positive number."""
+    """Two bounds as a bracket in [0, 1], each moved outwards by one rounding error and the smallest positive number."""
     down, up = lower * (1.0 - 2.0**-52) - SUBNORMAL, upper * (1.0 + 2.0**-52) + SUBNORMAL
     return Bracket(max(0.0, down), min(1.0, up))
 
@@ -158,8 +161,8 @@ def outward(lower: float, upper: float) -> Bracket:
 def law_epsilon(law: Floats) -> float:
     """The pure label ε of a local randomizer: the largest log-ratio of an output's probabilities under two inputs.
 
-    It is infinite if an output is possible under some inputs and not under all. It is exact up to the rounding of the
-    table's entries.
+    It is infinite if an output is possible under some inputs but not under all. It is exact up to the rounding of the
+    entries of `law`.
 
     >>> round(law_epsilon(np.array([[0.9, 0.1], [0.1, 0.9]])), 12) == round(math.log(9.0), 12)
     True
@@ -228,13 +231,13 @@ def invert(
     conditions: tuple[str, ...],
     num_classes: int = 2,
 ) -> PrivacyBound:
-    """The statement of ε at δ, by bisection of a curve δ(ε) that decreases and is 0 from ε₀ on, where ε₀ is the ε of
-    the noise on a label alone.
+    """The statement of ε at δ, by bisection of a curve δ(ε). The curve decreases, and is 0 from ε₀ on, the ε of the
+    noise on a label alone.
 
     Args:
-        curve: the function from ε to bounds of δ. delta: δ in (0, 1). flip_prob, num_classes: α and K, from which ε₀
-        follows. observer: who sees what the bound is about, such as "learner". basis: how the curve is computed, in
-        words. conditions: the conditions under which the bound holds. These three texts are stored in the statement.
+        curve: the function from ε to bounds of δ. delta: δ in (0, 1). flip_prob, num_classes: α and K; they give ε₀.
+        observer: who sees what the bound is about, such as "learner". basis: how the curve is computed, in words.
+        conditions: the conditions under which the bound holds. The statement stores the last three arguments.
     """
     check_delta(delta)
     cached = lru_cache(maxsize=256)(curve)
@@ -257,7 +260,7 @@ def cross(above: Callable[[float], bool], flip_prob: float, precision: float = 1
 
 
 def crossing(above: Callable[[float], bool], pure: float, precision: float) -> Crossing:
-    """Two close ε by bisection: `above` is true at the smaller and false at the larger one.
+    """Two close ε by bisection: `above` is true at the smaller ε and false at the larger one.
 
     Both are 0 if `above` is false at 0.
 
@@ -274,7 +277,7 @@ def crossing(above: Callable[[float], bool], pure: float, precision: float) -> C
 
 
 def bisect(above: Callable[[float], bool], low: float, high: float, precision: float) -> Crossing:
-    """Two close values in [low, high] by bisection: `above` is true at the smaller and false at the larger one.
+    """Two close values in [low, high] by bisection: `above` is true at the smaller value and false at the larger one.
 
     `above` is not called at `low`, where it counts as true, nor at `high`, where it counts as false.
 
@@ -315,7 +318,7 @@ def root(
         if high - low <= precision * high:
             return Crossing(low, high)
         looks += 1
-        # the secant through the last two points; every fifth step bisects, lest only one end moves
+        # the secant through the last two points; every fifth step bisects, so that not only one end moves
         excess = math.log(value / limit) if value > 0.0 else -math.inf
         if previous_excess != excess and math.isfinite(previous_excess):
             slope = (excess - previous_excess) / (point - previous)
@@ -332,7 +335,7 @@ def bisect_twice(
 ) -> Crossing:
     """Two close values in [0, high] by bisection, with few calls of an expensive, decreasing function `curve`.
 
-    The function is above the limit at the smaller and not above it at the larger one.
+    The function is above the limit at the smaller value, and not above the limit at the larger one.
 
     Args:
         rough: a quick test; it is true wherever curve(x) > limit, and may be true elsewhere.

@@ -18,8 +18,10 @@ drawn."""
 
 @dataclass(frozen=True, eq=False)
 class OverlayPart:
-    """A part of an overlay (who may ask whom) for a figure: users (p,) of one cluster, and edges (e, 2), each as the
-    positions of its two ends in `users`.
+    """A part of an overlay (the graph of who may ask whom) for a figure.
+
+    cluster: the cluster of all its users. users: (p,) the numbers of its p users. edges: (e, 2) for each of its e
+    edges, the positions of the edge's two ends in `users`.
     """
 
     cluster: int
@@ -28,12 +30,12 @@ class OverlayPart:
 
 
 def worst_part(network: ObservedNetwork, overlay: Overlay, most: int = MOST_DRAWN) -> OverlayPart:
-    """The overlay of the cluster that has the user with the largest certified ε.
+    """The overlay within the cluster of the user who has the largest certified ε.
 
-    If the cluster has more than `most` users, the part has the `most` users nearest to her.
+    If the cluster has more than `most` users, the part has the `most` users nearest to this user.
 
     Args:
-        network: the observed network. overlay: who may ask whom. most: users that the part may have.
+        network: the observed network. overlay: who may ask whom. most: largest number of users of the part.
     """
     worst = int(np.argmax(network.epsilon))
     cluster = network.cluster(worst)

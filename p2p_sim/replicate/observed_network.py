@@ -34,11 +34,12 @@ class ObserverTraffic:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """True and noisy labels of all users, for pictures of a run; no observer sees them.
+    """True and noisy labels of all n users, for pictures of a run; no observer sees all of them.
 
     true: (n,) labels, 0..K-1. noisy: (n,) drawn once; -1 if messages carry no class. num_classes: K.
-    flip_prob: α; None: labels are not flipped. exact: whether the law of the learner's view is known exactly. This
-    needs two classes, α > 0, users who all follow the protocol, and a network without faults.
+    flip_prob: α, the probability of a flip; None: labels are not flipped. exact: whether the law of the learner's view
+    is known exactly. An exact law needs two classes, α > 0, users who all follow the protocol, and a network without
+    faults.
     """
 
     true: NDArray[np.int64]
@@ -72,7 +73,7 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class ObservedNetwork:
-    """One replicate's network; arrays have one entry for each user, (n,), unless stated otherwise.
+    """One replicate's network; arrays have one entry for each of n users, (n,), unless stated otherwise.
 
     name, replicate, sampling_rate (θ; None: users follow another protocol), deadline_s, delta: the scenario's.
     protocol: which protocol users follow, in words; None: the label exchange, with one peer asked. counts: the columns
@@ -82,11 +83,12 @@ class ObservedNetwork:
     answered_s: seconds at which a user first got a noisy label that was not late, or infinity.
     submitted_s: seconds at which the learner accepted the user's submission, or infinity.
     handled, handled_bytes: delivered messages that a user sent or received. answers: her replies that were delivered.
-    member: whether she tells the learner what she sees. own: whether she got no reply, and therefore her own noisy
-    label reached the learner, in time or late. held: whether a member received her noisy label, and she is no member.
+    member: whether she tells the learner what she sees. own: whether her own noisy label reached the learner, in time
+    or late, because she got no reply. held: whether she is no member, but a member received her noisy label.
     source: the user whose noisy label she submitted; -1 if she submitted none, or `protocol` is not None.
     reached: whether her submission came to the learner; late submissions are dropped, but the learner has seen them.
-    epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀.
+    epsilon: certified ε of her label against a learner who sees the set of submissions. epsilon_local: ε₀, the ε of the
+    noise alone.
     statement: the privacy statement of the largest of the users' ε.
     observers: the traffic that the learner, the eavesdropper and, if there is one, the coalition saw.
     trace: messages as sent, expired requests, and users' periods online. labels: true and noisy labels.
@@ -169,7 +171,7 @@ def observe(scenario: Scenario, replicate: int = 0, data_dir: Path | None = None
         replicate: its index, from 0.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
     """
-    if getattr(scenario.mechanism, "asking", ONE_PEER).several:  # only processes note which question a reply answers
+    if getattr(scenario.mechanism, "asking", ONE_PEER).several:  # only "processes" notes which question a reply answers
         scenario = scenario.replace(engine="processes")
     return look(scenario, replicate, exchange(Replicate(scenario, replicate, data_dir), record=True))
 
@@ -179,8 +181,8 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     message.
 
     Args:
-        scenario: the scenario. replicate: the replicate's index, from 0. completed: its users, its mechanism, and the
-        outcome of the run with the transcript of all messages.
+        scenario: the scenario. replicate: the replicate's index, from 0. completed: the replicate's users and
+        mechanism, and the outcome of its run with the transcript of all messages.
     """
     mechanism: ProtocolMechanism | LabelExchangeMechanism
     protocol: str | None = scenario.mechanism.described or scenario.mechanism.kind
@@ -210,7 +212,7 @@ def look(scenario: Scenario, replicate: int, completed: Completed) -> ObservedNe
     held[m.sender[reply & member[m.receiver]]] = True
     held &= ~member & ~np.concatenate([shard.constant for shard in facts])
     if protocol is not None:
-        # ε is the same for all users of a cluster: the one that is declared or proved for the protocol, or ε₀
+        # ε is the same for all users of a cluster: the ε that is declared or proved for the protocol, or ε₀
         sizes, situation = completed.population.cluster_sizes, scenario.situation(completed.population.num_classes)
         bounds = mechanism.account(outcome, sizes, situation, scenario.privacy.delta).learner
         epsilon, statement = np.repeat([bound.epsilon_upper for bound in bounds], sizes), worst_bound(bounds)
@@ -266,7 +268,7 @@ def _per_user(m: Messages, users: int, weights: Counts | None = None) -> Counts:
 def _observers(m: Messages, size: Counts, member: Bools, counts: Row) -> dict[str, ObserverTraffic]:
     """Number and bytes of the messages that each observer saw. The learner saw what it received. The coalition, if it
     has members, saw all that its members sent or received, and what the learner received. The eavesdropper listens
-    where messages are sent, so that its figures include messages that never arrive.
+    where messages are sent, so that its numbers include messages that never arrive.
 
     Args:
         m: the delivered messages. size: an array with the bytes of each of these messages, headers included. member:
@@ -331,7 +333,7 @@ def books(users: int, counts: Row) -> Row:
     The four numbers add up to all users: users who got a label, users whose last request expired or failed, users who
     went offline for good while their request was open, and users who never asked.
 
-    counts: of messages and requests, as in a result row.
+    counts: the counts of messages and requests in a result row.
     """
     unanswered = counts["expired"] + counts["failed"] - counts["retries"] - counts["departed"]
     return {

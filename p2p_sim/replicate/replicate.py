@@ -1,4 +1,4 @@
-"""One replicate of a scenario as one value: what to run, which repetition, where files are, what memory it needs."""
+"""One replicate of a scenario as one value (what to run, which repetition, where files are), and the memory needed."""
 
 import os
 import sys
@@ -19,25 +19,26 @@ from p2p_sim.scenario import Scenario, load_scenario
 KEPT = 2**27
 """Largest number of bytes of users, and of models without privacy, that are kept in memory for later replicates."""
 BYTES_A_USER = 78
-"""Memory of a replicate for each user: the least that was measured, so that no run is refused that would fit.
+"""Bytes of memory of a replicate for each user. This is the least that was measured, so that no run that would fit is
+refused.
 
 Measured as the rise of the process's peak memory (`ru_maxrss`) after the imports, with the synthetic law of 20 clusters
-and logistic regression. Label exchange, vectorised: 84 bytes with 1,000,000 users, 78 with 4,000,000; as events: 112
-with 500,000, 88 with 2,000,000. Randomised response: 99 with 3,000,000.
+and logistic regression. Label exchange with the engine "vectorised": 84 bytes with 1,000,000 users, 78 with 4,000,000;
+with "events": 112 with 500,000, 88 with 2,000,000. Randomised response: 99 with 3,000,000.
 """
 SHARD_BYTES_A_USER = {"vectorised": 25, "events": 110, "processes": 3_900}
-"""Bytes for each user of the largest shard, by engine, where users are drawn shard by shard. Measured with all users in
-one cluster: vectorised 26, with 2,000,000 and 4,000,000 users; events 120, or 112 to 114 with loss and retries;
-processes 3,900 to 4,100, with 20,000 and 60,000 users."""
+"""Bytes for each user of the largest shard (a group of whole clusters), by engine, if users are drawn shard by shard.
+Measured with all users in one cluster. "vectorised": 26, with 2,000,000 and 4,000,000 users. "events": 120, or 112 to
+114 with loss and retries. "processes": 3,900 to 4,100, with 20,000 and 60,000 users."""
 REQUEST_BYTES = {"vectorised": 0, "events": 45, "processes": 3_000}
-"""Bytes for each request of a user after her first, by engine. Measured where users ask 3, 5 and 9 peers: events 43 to
-62, with 400,000 and 1,000,000 users; processes 3,000 to 3,500, with 10,000 and 30,000. Vectorised: requests are drawn
-one at a time."""
+"""Bytes for each request of a user after her first, by engine. Measured with users who ask 3, 5 and 9 peers. "events":
+43 to 62, with 400,000 and 1,000,000 users. "processes": 3,000 to 3,500, with 10,000 and 30,000 users. "vectorised": 0,
+since requests are drawn one at a time."""
 BYTES_A_POINT = 110
-"""Bytes for each point of the law where users are drawn shard by shard, before anything is learned; measured: 112 with
-1,000,000 points."""
+"""Bytes for each point (possible feature vector) of the population's law, before anything is learned, if users are
+drawn shard by shard; measured: 112 with 1,000,000 points."""
 ASKED_FROM = 1_000_000
-"""Number of users from which on the memory is checked."""
+"""The memory is checked if there are at least so many users."""
 
 
 @dataclass(frozen=True)

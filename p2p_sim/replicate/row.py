@@ -1,4 +1,4 @@
-"""The flat row of results of one replicate, and its figures of how often labels are guessed right."""
+"""The flat row of results of one replicate, with its numbers on how often labels are guessed right."""
 
 from dataclasses import asdict
 from decimal import ROUND_CEILING, Context
@@ -42,8 +42,9 @@ class StatedRow(NamedTuple):
 UP = Context(prec=6, rounding=ROUND_CEILING)
 """Rounds an upper bound to six digits, never below it."""
 OBSERVED = ("epsilon_others_upper", "epsilon_times_upper", "epsilon_coalition_upper", "epsilon_unmet_upper")
-"""Columns of ε besides the learner's ε about all users: about users who submitted no label of their own, against a
-learner who sees times, against a coalition, and against a coalition about users whose labels no member fetched."""
+"""Columns of ε besides the learner's ε about all users. In this order: the learner's ε about users who submitted no
+label of their own; ε against a learner who sees times; ε against a coalition; and ε against a coalition about users
+whose labels no member fetched."""
 SAMPLED = ("epsilon_sample_upper",)
 """Columns of ε about a sample of the users; only rows of large overlays have them."""
 FACTS = ("coalition_meets", "own_labels", "coalition_members", "probed_users")
@@ -56,8 +57,8 @@ GUESSES = (
 LARGEST_PUBLIC = 2_000
 """Largest number of held-out rows from which the public model learns."""
 _UP, _BLOCK = 1.0 + 1e-12, 2**16
-"""First, a factor by which a mean is raised to stay an upper bound; it exceeds the mean's rounding error. Second, the
-number of users whose priors are in memory at a time."""
+"""`_UP`: a computed mean is multiplied by it, so that the mean stays an upper bound despite rounding errors. `_BLOCK`:
+the number of users whose priors are in memory at a time."""
 
 
 def row_of(
@@ -70,19 +71,19 @@ def row_of(
     guesses: Row,
     statement: str,
 ) -> Row:
-    """The row of results of a finished replicate: a flat dict by column, with the setting, the privacy figures, the
+    """The row of results of a finished replicate: a flat dict by column, with the setting, the privacy bounds, the
     guessing advantages, the errors of what was learned, the network's counts and the mechanism's parameters.
 
     Args:
-        case: the replicate. ready: its users and its mechanism. outcome: the result of its run. accounted: its
-        privacy figures. learned: what was learned from it. guesses: the columns of guessing advantages. statement:
-        hash that names the conditions of its privacy figures, which are kept in another file.
+        case: the replicate. ready: its users and its mechanism. outcome: the result of its run. accounted: its privacy
+        bounds. learned: what was learned from the outcome. guesses: the columns of guessing advantages. statement: a
+        hash, under which another file has the conditions of these bounds.
 
     Raises:
         InputError: when a mechanism's own column has the name of another column.
     """
     (population, mechanism), scenario, release = ready, case.scenario, outcome.release
-    # how many users' labels reached the learner; None where a model or a density was released
+    # how many users' labels reached the learner; None where a model or a density of features was released
     arrived = None
     if isinstance(release, LabelRelease):
         arrived = len(release.user)
@@ -148,10 +149,10 @@ def privacy(kind: str, accounted: Accounted) -> Row:
     network. A column is None if it does not apply to the run; a column about a sample of users is left out instead.
 
     Args:
-        kind: of the mechanism. accounted: the privacy figures of the run.
+        kind: of the mechanism. accounted: the privacy bounds of the run.
 
     Raises:
-        InputError: the mechanism states a figure under a name that is none of these columns.
+        InputError: the mechanism states a value under a name that is none of these columns.
     """
     statements = accounted.statements
     learner = cast(PrivacyBound, statements["epsilon_upper"])
@@ -204,9 +205,9 @@ def network(population: People, outcome: Outcome) -> Row:
 def organisations(facts: OrganisationFacts) -> Row:
     """The columns of a row about organisations that exchange models.
 
-    As texts "organisation:value": the ε spent on an organisation's rows, the organisations to whom its models were
-    shown, and how many models it got in time. Besides: the number of all models that arrived in time, and the
-    organisations that were offline.
+    Three columns are texts with an entry "organisation:value" for each organisation. Their values are the ε spent on
+    its rows, the organisations to which its models were shown, and how many models it got in time. Two more columns
+    have the number of all models that arrived in time, and the organisations that were offline.
     """
     spent = [float(UP.create_decimal_from_float(epsilon)) for epsilon in facts.epsilon]
     return {
@@ -226,8 +227,8 @@ def damage(risk: Risk, honest: Risk | None) -> Row:
     None where the law of the data is unknown.
 
     Args:
-        risk: the errors of the model learned with adversaries. honest: those of the model learned without; None if
-        there are no adversaries, so that all columns are None.
+        risk: the errors of the model learned with adversaries. honest: those of the model learned without them; None
+        if there are no adversaries, so that all columns are None.
     """
     if honest is None or risk.error_rate is None or honest.error_rate is None:
         return dict.fromkeys(("honest_error_rate", "damage_error_rate", "honest_excess_risk", "damage_excess_risk"))
@@ -243,9 +244,9 @@ def damage(risk: Risk, honest: Risk | None) -> Row:
 class Priors(NamedTuple):
     """Probabilities of users' labels, as an observer believes them before she sees the release.
 
-    probabilities: (m, K) of each label. users: (m,) how many users have each row of probabilities. accuracy: share of
-    users whose label is the likeliest of their row; None: the mean of the rows' largest probabilities over users is
-    used in its place.
+    probabilities: (m, K) rows with the probability of each of K labels. users: (m,) how many users have each of the m
+    rows. accuracy: share of users whose label is the likeliest of their row; None: the mean over users of their row's
+    largest probability is used in its place.
     """
 
     probabilities: Floats
@@ -257,15 +258,16 @@ def advantage_columns(
     case: Replicate, people: People, mechanism: Deployment, outcome: Outcome, accounted: Accounted
 ) -> Row:
     """The columns about how often labels are guessed right. A guessing advantage is an upper bound of how much more
-    often an observer guesses a user's label right with the release than from her prior alone. There are advantages for
-    the learner with a uniform prior, with the shares of labels in each cluster as prior (mean and largest over users),
-    and with the law of labels or a model of held-out rows as prior (likewise). Others are for an observer of a user's
-    own noisy label, for a learner who sees times, and for a coalition. Besides there is, for each prior, the share
-    guessed right without a release. A column is None where the run has no such observer or prior.
+    often an observer guesses a user's label right with the release than from her prior alone. The learner has
+    advantages with three priors: a uniform one; the shares of labels in each cluster; and the law of labels or, where
+    it is unknown, a model of held-out rows. With the second and third prior, the columns have the mean and the largest
+    advantage over users. Further advantages are for an observer of a user's own noisy label, for a learner who sees
+    times, and for a coalition. For each prior there is also the share of labels guessed right without a release. A
+    column is None where the run has no such observer or prior.
 
     Args:
         case, people, mechanism: the replicate, its users and its mechanism. outcome: the result of its run.
-        accounted: the privacy figures of the run.
+        accounted: the privacy bounds of the run.
     """
     learner, classes = cast(PrivacyBound, accounted.statements["epsilon_upper"]), people.num_classes
     law = mechanism.learner_law(outcome, people.cluster_sizes, case.scenario.situation(classes), learner)
@@ -336,7 +338,7 @@ def _model(case: Replicate, people: People, outcome: Outcome) -> Priors | None:
     """
     if people.law is not None:
         points = len(people.law.points)
-        # under a law, users held in arrays have points; if users are drawn shard by shard, true labels are counted
+        # users in memory have their points of the law; if users are drawn shard by shard, true labels are counted
         if isinstance(people, Population):
             users = np.bincount(cast(NDArray[np.int32], people.point), minlength=points)
         else:
@@ -358,8 +360,8 @@ def _public_model(case: Replicate, people: Population, holdout: Examples) -> Pre
     what an observer of a release may know beforehand: its probabilities are the prior of each user's label.
 
     Args:
-        case: the replicate, by whose users the last few models are kept. people: the users, for the number of classes.
-        holdout: the held-out rows with their labels.
+        case: the replicate; the last few models are kept, one for each set of users. people: the users, for the number
+        of classes. holdout: the held-out rows with their labels.
     """
     rows = slice(0, LARGEST_PUBLIC)
     labels = one_hot(holdout.labels[rows], people.num_classes)

@@ -1,4 +1,4 @@
-"""One replicate on one page: prepared, exchanged, accounted for, learned from, and its row of results."""
+"""One replicate from its users to its row of results: prepared, run, its ε computed, and a model learned from it."""
 
 import dataclasses
 import math
@@ -101,9 +101,9 @@ class Result:
         return card("Result", self._summary())
 
     def _summary(self) -> list[tuple[str, str]]:
-        """Names and texts of the most important figures; `row` has all figures."""
+        """Names and texts of the most important results; `row` has all results."""
         row = self.row
-        # the figure of utility: accuracy, else the error of numbers or of a density, or the number of a rule's cells
+        # the measure of utility: accuracy, else the error of predicted numbers or of a density, or a density's cells
         name, column = "accuracy", "error_rate"
         if "squared_error" in row:
             name, column = "squared error", "squared_error"
@@ -132,8 +132,8 @@ class Result:
             confidence: of the interval, between 0 and 1.
 
         Raises:
-            InputError: the release says nothing of the accuracy, or a network with faults or an adversary comes between
-                labels and release, so that their law is not known.
+            InputError: the release says nothing of the accuracy, or the law of the released labels is not known because
+                the network has faults or there are adversaries.
         """
         if self.case is None or self.exchanged is None:
             raise InputError("validation: needs a result that p2p_sim.run has made")
@@ -180,7 +180,7 @@ def run(
         scenario: what to run, the path of its file, or the name of a shipped one.
         replicate: its index; the same index gives the same numbers on every machine with the same libraries.
         data_dir: where data files are; default: the environment variable P2P_SIM_DATA.
-        record: keep the transcript (event engine).
+        record: whether to keep the transcript of messages, which engine = "vectorised" does not have.
 
     Raises:
         InputError: an argument is of a wrong type, or the scenario cannot be run; one line.
@@ -211,8 +211,9 @@ def release(
     at_delta: float = 1e-8,
 ) -> RunRelease:
     """A replicate's release in the form that `p2p_sim.privacy.compose` takes, the function that adds up ε over releases
-    about the same users. The form has the release's accountant, and three numbers, seed, replicate and noise salt:
-    releases for which all three are equal share their noise. The replicate is run for this.
+    about the same users. The form has the release's accountant, which computes its ε, and three numbers: seed,
+    replicate and noise salt. Releases in which all three numbers are equal share their noise. The replicate is run for
+    this.
 
     Args:
         scenario: what to run, the path of its file, or the name of a shipped one. Scenarios that differ in `noise_salt`
@@ -301,8 +302,8 @@ class MeasuredRun(NamedTuple):
 
 
 def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> MeasuredRun:
-    """Compute the privacy figures of a release, learn from it, and collect all figures in the replicate's row. The
-    result has this row, the privacy statements behind its columns of ε, and the learner's bound for each cluster.
+    """Compute the privacy bounds of a release, learn from it, and collect all results in the replicate's row. This
+    returns the row, the privacy statements behind its columns of ε, and the learner's bound for each cluster.
 
     Args:
         case: the replicate. people: its users. mechanism: its mechanism, with parameters fixed. outcome: the result of
@@ -321,7 +322,7 @@ def measure(case: Replicate, people: People, mechanism: Deployment, outcome: Out
 
 
 def account(case: Replicate, people: People, mechanism: Deployment, outcome: Outcome) -> Accounted:
-    """The privacy figures of a release: the learner's for each cluster, and other observers'.
+    """The privacy bounds of a release: the learner's for each cluster, and those of other observers.
 
     Raises:
         RunFailed: a plug-in states no bound for the learner, or one for another adjacency than it declares.

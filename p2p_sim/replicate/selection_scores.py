@@ -19,12 +19,13 @@ from p2p_sim.replicate.run import exchange, measure, set_up
 HELD_BACK = 1.0 / 3.0
 """Share of the released labels that judge a model; it learns from the others."""
 VALUE, LOWER, UPPER, PRIVATE = "validated", "validated_lower", "validated_upper", "private_score"
-"""Columns of rows: the estimate by released labels and its interval, and the curator's noisy share of right answers."""
+"""Columns of rows: the accuracy estimated from released labels, the ends of its interval, and the share of right
+answers that a curator counts with noise."""
 
 
 @dataclass(frozen=True)
 class Halves:
-    """A release in two parts: `teaching` has the labels from which a model learns, `judging` (m,) marks the others.
+    """A release of m labels in two parts: a model learns from the labels in `teaching`; `judging` (m,) marks the rest.
 
     Both parts are post-processing of the release.
     """
@@ -77,7 +78,7 @@ def _predictions(model: Predictor, people: Population) -> NDArray[np.integer]:
 
 def row_judged(case: Replicate) -> StatedRow:
     """A replicate's row and terms (privacy statements without numbers), with three more columns: an accuracy estimated
-    from released labels, and the ends of its 95% interval. It is the accuracy of a model that the scenario's learner
+    from released labels, and the ends of its 95% interval. The accuracy is that of a model that the scenario's learner
     makes of two thirds of the released labels; the other third judges the model. The replicate is run for this.
     """
     exchanged = exchange(case)
@@ -87,9 +88,9 @@ def row_judged(case: Replicate) -> StatedRow:
 
 
 def row_scored(case: Replicate, noise_scale: float) -> StatedRow:
-    """A replicate's row, with the conditions of its privacy figures, plus a column with a curator's noisy score of the
-    model that was learned. It is one run of a private selection, in which many models are scored on the same users: the
-    users are always those of replicate 0, and the index of the case's own replicate decides only the noise.
+    """A replicate's row, with the conditions of its privacy bounds, plus a column with a curator's noisy score of the
+    model that was learned. The row is that of one run of a private selection, in which many models are scored on the
+    same users. So the users are always those of replicate 0, and the case's own index decides only the noise.
 
     Args:
         case: what to run. noise_scale: scale of the two-sided geometric noise on the number of users whose label
@@ -116,7 +117,7 @@ def scored(case: Replicate, people: Population, mechanism: Deployment, outcome: 
 
 
 def two_sided_geometric(scale: float, rng: np.random.Generator) -> int:
-    """Draw noise Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/scale): the difference of two geometric numbers."""
+    """Draw Z with Pr[Z = z] = (1-t)/(1+t) t^|z|, t = e^(-1/scale), as the difference of two geometric numbers."""
     if not scale > 0.0:
         raise InputError(f"noise_scale = {scale:g}: must be above 0")
     first, second = rng.geometric(-math.expm1(-1.0 / scale), 2)

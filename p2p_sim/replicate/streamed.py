@@ -84,8 +84,8 @@ def exchange_streamed(ready: Streamed, part: tuple[int, int]) -> Outcome:
 
 
 def measure_streamed(case: Replicate, ready: Streamed, parts: Sequence[Outcome]) -> StatedRow:
-    """The row of a replicate and the conditions of its privacy figures, from the outcomes of parts that together hold
-    all users once. A part is the sums over some shards (groups of whole clusters).
+    """The row of a replicate and the conditions of its privacy bounds, from the outcomes of parts that together hold
+    all users once. The outcome of a part has sums over some shards (groups of whole clusters).
 
     Args:
         case: the replicate. ready: its users, mechanism and network. parts: the outcomes, in the order of the

@@ -182,8 +182,8 @@ def said_value(row: Mapping[Any, Any], column: str) -> str:
 
 def _point(row: Mapping[Any, Any], panel: int, view: View, varied: Sequence[str]) -> Chart:
     """One point of a chart: its panel, its coordinates (x, y, and the ends of y's interval; None where there is none),
-    and words that a browser shows. The words state first the values of `varied`, then the figures on the axes and the
-    level without privacy, then the number of replicates.
+    and words that a browser shows. The words state first the values of `varied`, then the values on the axes and the
+    value without privacy, then the number of replicates.
 
     Args:
         row: the point's values by column. panel: the number of its panel. view: which columns are on the axes.
@@ -226,7 +226,7 @@ def _number(number: Any) -> float | None:
 
 
 ROUND = "stroke-linejoin:round;stroke-linecap:butt"
-"""The style of all elements of a figure, in place of Matplotlib's style sheet, which would reach the whole page."""
+"""The style of all elements of a figure, in place of Matplotlib's style sheet, which would apply to the whole page."""
 
 LARGEST = 1.15 * 96 / 72
 """Largest number of pixels for a typographic point, so that letters are no larger than the page's."""
@@ -257,7 +257,7 @@ def embedded(text: str, prefix: str, alt: str) -> str:
         prefix: of the identifiers, unique in the page.
         alt: what the figure shows, in words.
     """
-    # remove the names' namespaces, the metadata and Matplotlib's style sheet, which would reach the whole page
+    # remove the names' namespaces, the metadata and Matplotlib's style sheet, which would apply to the whole page
     root = ElementTree.fromstring(text)
     for element in root.iter():
         element.tag = _local(element.tag)

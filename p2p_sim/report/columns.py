@@ -59,8 +59,8 @@ def _grouped(value: float) -> str:
 
 
 def decimals(halves: Iterable[float]) -> int | None:
-    """How many decimals, from 2 to 8, means are shown with: so many that the median half-width of their intervals has
-    two digits. None if no half-width is finite and above 0.
+    """The number of decimals with which means are shown, from 2 to 8: so many that the median half-width of their
+    intervals has two digits. None if no half-width is finite and above 0.
 
     >>> decimals([0.004, 0.0026, 0.001]), decimals([float("nan")])
     (4, None)
@@ -118,7 +118,7 @@ def standing(failures: Iterable[Failure], rows: pd.DataFrame) -> list[Failure]:
 def with_failures(rows: pd.DataFrame, keys: Sequence[str], failures: Sequence[Failure] = ()) -> pd.DataFrame:
     """One line for each point: means and intervals of measured columns, the largest value of each column of ε, the
     number of replicates, and that of failed ones. Points without a successful replicate come last, with 0 replicates
-    and without figures.
+    and without means.
 
     Args:
         rows: one line for each point and replicate. keys: columns whose values define a point. failures: replicates

@@ -1,4 +1,4 @@
-"""The report's sentences on the scenario and the sweep, and the few figures that a reader looks for first."""
+"""The report's sentences on the scenario and the sweep, and the few numbers that a reader looks for first."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -49,8 +49,8 @@ def what_was_run(
     Args:
         rows: one line for each point and replicate. table: one line for each point (a point is one setting of the
         sweep). axes: of the sweep, each a mapping with "keys" and "values"; empty for a run. mechanisms: words for
-        each kind of mechanism, which go after "privatised by"; the label exchange is described without. scenario:
-        the base scenario as a nested mapping.
+        each kind of mechanism, which go after "privatised by"; the label exchange needs none. scenario: the base
+        scenario as a nested mapping.
     """
     varied = [str(key) for axis in axes for key in axis["keys"]]
     same = not any(key.startswith("clusters") for key in varied)
@@ -188,7 +188,7 @@ def _kinds(rows: pd.DataFrame, column: str, names: Mapping[str, str]) -> str:
 
 
 class Card(NamedTuple):
-    """A figure under a heading, with a remark in small letters."""
+    """A number, or a range of numbers, under a heading, with a remark in small letters."""
 
     heading: str
     figure: str
@@ -197,8 +197,9 @@ class Card(NamedTuple):
 
 def key_figures(points: pd.DataFrame) -> list[Card]:
     """The cards at the top of a report: the learner's ε, that of the learner with a coalition if there is one, and how
-    good the learned model is. This is excess risk where the law of the data is known, a density's error, or accuracy.
-    For one point the cards have intervals and values to compare with, for several points ranges over the points.
+    good the learned model is. Its measure is excess risk where the law of the data is known, else the error of a
+    density or accuracy. For one point the cards have intervals and values to compare with, for several points ranges
+    over the points.
 
     points: one line for each point, with its number of replicates.
     """
@@ -219,7 +220,7 @@ def key_figures(points: pd.DataFrame) -> list[Card]:
             *_coalition(measured, "the largest, worst replicate"),
             Card(f"{heading}{unit}", f"{least} to {most}", "means, by point"),
         ]
-    # one point: its figures with intervals, and what they are compared with
+    # one point: its values with intervals, and what they are compared with
     point = measured.iloc[0]
     reference, at = f"nonprivate_{column}", f"δ = {number(float(point['delta']))}, worst cluster"
     cards = [Card("ε, learner, at most", rounded_up(float(epsilon.iloc[0])), at), *_coalition(measured, at)]

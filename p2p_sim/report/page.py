@@ -59,10 +59,10 @@ def report_page(
         report reads (`columns.NEEDED`). manifest: what was run: name, identity (a hash), seed, replicates, scenario,
         axes, plots, versions of packages, and model_version (the version of the simulation). failures: replicates
         without a row, each with its point, replicate, error and swept keys. pictures: the figures, in their order.
-        mechanisms: descriptions of mechanisms, by kind. terms: the conditions of the figures, by the rows' column
-        `statement`.
+        mechanisms: descriptions of mechanisms, by kind. terms: the conditions under which the values of ε hold, by the
+        rows' column `statement`.
     """
-    # a failure counts at its point if its replicate has no row: then it was not run again
+    # a failure counts at its point only if its replicate has no row; else the replicate was run again with success
     axes = manifest.get("axes") or []
     keys = [key for axis in axes for key in axis["keys"]]
     unresolved = standing(failures, rows)

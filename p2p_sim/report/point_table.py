@@ -40,7 +40,7 @@ FIGURES = (
     Figure("cells", "cells released", False),
     Figure("effective_sampling_rate", "labels that arrive, share", False),
 )
-"""What is learned comes first; excess risk replaces accuracy if it is known at all points."""
+"""Columns of the table, those on what is learned first; excess risk replaces accuracy if it is known at all points."""
 MORE = (
     Figure("epsilon_coalition_upper", "ε, coalition", True),
     Figure("epsilon_times_upper", "ε, arrival times", True),
@@ -55,9 +55,9 @@ MORE = (
 class TableCell(NamedTuple):
     """A cell.
 
-    text: shown. interval: shown in smaller type after the text. order: the number in full, or the text, by which the
-    table is sorted; cells with an empty order come last. rest: the values of the other swept keys, which the first cell
-    of a line shows on a narrow screen.
+    text: what is shown. interval: shown in smaller type after the text. order: the number in full, or the text, by
+    which the table is sorted; cells with an empty order come last. rest: the values of the other swept keys, which the
+    first cell of a line shows on a narrow screen.
     """
 
     text: str
@@ -216,13 +216,13 @@ GROUP_FIGURES = (
 
 def groups_table(points: pd.DataFrame, keys: Sequence[str]) -> dict[str, Any]:
     """The report's table of groups, in the form that the page's template takes: for each point and group, the group's
-    share of the rows, and how accurately their labels are predicted with and without privacy. A group is held-out rows
-    of the same class, in clusters of similar size, or with the same value of a public column. The table has at most 400
-    lines; it is empty if no groups were measured.
+    share of the rows, and how accurately its labels are predicted with and without privacy. A group has the held-out
+    rows of one class, those in clusters of similar size, or those with one value of a public column. The table has at
+    most 400 lines; it is empty if no groups were measured.
 
     points: one line for each point. keys: the swept keys.
     """
-    # each group's columns get the names of the figures without the group, so that groups can be stacked
+    # each group's columns get the names of the measures without the group, so that groups can be stacked
     parts: list[pd.DataFrame] = []
     for group in groups_of(points):
         names = {group.column(figure) + end: figure + end for figure, _ in GROUP_FIGURES for end in ("", LOW, HIGH)}

@@ -1,4 +1,4 @@
-"""The report's section on privacy: whose labels are protected, from which observer, and on which conditions."""
+"""The report's section on privacy: whose labels are protected, from which observer, and under which conditions."""
 
 import math
 from collections.abc import Mapping
@@ -39,8 +39,8 @@ Mechanisms = Mapping[str, str]
 class StatementLine(NamedTuple):
     """One line of the table of observers.
 
-    who: the observer. smallest, largest: of ε over the points, where a point has the ε of its worst replicate. note:
-    for how many points ε is known, if not for all.
+    who: the observer. smallest, largest: the extreme values of ε over the points; a point has the ε of its worst
+    replicate. note: for how many points ε is known, if not for all.
     """
 
     who: str
@@ -62,7 +62,7 @@ def statement(
         mechanisms: words for each kind of mechanism. terms: the privacy statements without numbers (observer,
         conditions, basis), by the identifier in the rows' column `statement`.
     """
-    # a point all of whose replicates failed has no figures
+    # a point whose replicates all failed has no values
     measured = table[table["replicates"] > 0]
     bases = worst_bases(rows).map(plain).value_counts()
     # how often somebody who guesses labels is right; rows of earlier versions lack this
@@ -151,9 +151,9 @@ def _little(rows: pd.DataFrame) -> str:
 
 
 def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
-    """Sentences on what ε does not cover: further releases about the same users; a network that turns out in another
-    way than that of the replicate for which ε was computed; a mechanism that was told the clusters' heterogeneity φ,
-    which depends on true labels; and real data.
+    """Sentences on what ε does not cover: further releases about the same users; a network that turns out otherwise
+    than in the replicate for which ε was computed; a mechanism that was told the clusters' heterogeneity φ, which
+    depends on true labels; and real data.
 
     Args:
         rows: one line for each point and replicate. measured: one line for each point that has results.
@@ -161,7 +161,7 @@ def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
     text = "Each ε is about one release"
     if len(measured) > 1 or len(rows) > 1:
         text += "; if several replicates or points about the same users were released, their ε would add up"
-    conditional = rows["epsilon_others_upper"].notna()  # figures that hold given the network as it turned out
+    conditional = rows["epsilon_others_upper"].notna()  # these ε hold given the network as it turned out
     if conditional.any():
         some = "" if conditional.all() else "Where the network has faults or other observers, "
         text += (
@@ -177,7 +177,7 @@ def _caution(rows: pd.DataFrame, measured: pd.DataFrame) -> str:
 
 
 class ConditionGroup(NamedTuple):
-    """Observers whose figures hold under the same conditions.
+    """Observers for whom the values of ε hold under the same conditions.
 
     heading: names the observers. conditions: texts; none if the heading is a warning.
     """
@@ -195,7 +195,7 @@ def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, 
         rows: one line for each point and replicate. mechanisms: words for each kind of mechanism. terms: the privacy
         statements without numbers, by the rows' column `statement`.
     """
-    # for each mechanism, claimant and set of conditions: the points of each figure that has them
+    # for each mechanism, claimant and set of conditions: each column of ε that has them, with its points
     groups: dict[tuple[str, str, tuple[str, ...]], dict[str, set[str]]] = {}
     texts = dict(OBSERVERS)
     for point, kind, statements in _statement_terms(rows, terms):
@@ -215,14 +215,14 @@ def _conditions(rows: pd.DataFrame, mechanisms: Mechanisms, terms: Mapping[str, 
 
 
 def _heading(kind: str, claimed: str, who: Mapping[str, set[str]], mechanisms: Mechanisms, everywhere: int) -> str:
-    """The heading of a group of privacy figures that have the same conditions: the mechanism or, for a plug-in, who
-    claims the figures, and the observers. An observer to whom the conditions apply at only some points has the number
-    of these points.
+    """The heading of a group of values of ε that have the same conditions. It names the mechanism, for a plug-in also
+    who claims the values, and the observers. An observer to whom the conditions apply at only some points has the
+    number of these points.
 
     Args:
-        kind: of the mechanism. claimed: the plug-in that claims the figures, or empty. who: for each column of ε,
-        the points at which it has these conditions. mechanisms: words for each kind of mechanism. everywhere: how
-        many points there are.
+        kind: of the mechanism. claimed: the plug-in that claims the values, or empty. who: for each column of ε, the
+        points at which it has these conditions. mechanisms: words for each kind of mechanism. everywhere: how many
+        points there are.
     """
     text = mechanisms.get(kind, kind)
     about = "" if kind == "label_exchange" else f"{plain(text)}: "

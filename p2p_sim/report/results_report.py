@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
 REPORT = "report.html"
 MOST_FIGURES, MOST_LINES, MOST_PANELS = 8, 7, 9
-"""Largest numbers of figures of a report and, in the usual figures, of lines in a single panel and of panels."""
+"""The largest number of figures in a report. If the sweep's file names no figures: the largest numbers of lines in a
+figure with a single panel, and of panels."""
 
 
 def write_report(directory: Path, out: Path | None = None) -> Path:

@@ -80,8 +80,8 @@ def _results(rows: Any) -> Results:
 
 def _axes(rows: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     """The swept keys of rows, in tuples: two keys are in one tuple if each value of one goes with a single value of the
-    other, so that they change together. Every column whose name has a dot is a swept key; `engine` and `seed` are if
-    they have several values.
+    other, so that they change together. Every column whose name has a dot is a swept key; `engine` and `seed` are
+    swept keys if they have several values.
     """
     fixed = rows.drop_duplicates(POINT)
     keys = [str(name) for name in rows if "." in str(name) or (name in ("engine", "seed") and rows[name].nunique() > 1)]

@@ -37,7 +37,7 @@ def compare(first: Path, second: Path, columns: Sequence[str] = ()) -> Compariso
     """Compare two results directories of `run` or `sweep`.
 
     Points match if they agree on every swept key of either directory. If only one directory sweeps a key, the points of
-    the other have their scenario's value; if that scenario has no such key, they match every value.
+    the other have their scenario's value; if that scenario has no such key, these points match every value.
 
     Args:
         first, second: the directories.

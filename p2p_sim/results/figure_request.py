@@ -83,8 +83,8 @@ def filled(request: FigureRequest, results: Results, table: pd.DataFrame) -> Cho
 def _usual_x(request: FigureRequest, y: str, results: Results, table: pd.DataFrame) -> str:
     """The column along x for a request that names none, if y is along the other axis. If curves of theory are to be
     fitted to the excess risk, it is the first swept key for which theory has a curve, such as α or the number of users.
-    Otherwise it is ε if ε is finite anywhere and y is no privacy figure itself; else the first swept key that makes
-    neither lines nor panels, or ε if there is none.
+    Otherwise it is ε if ε is finite anywhere and y is not itself a measure of privacy; else the first swept key that
+    makes neither lines nor panels, or ε if there is none.
     """
     if request.fit:
         fitting = [key for key in results.keys if key.rsplit(".", 1)[-1] in FIT_X]
@@ -131,9 +131,9 @@ def view_of(request: FigureRequest, results: Results, table: pd.DataFrame) -> Vi
 
 def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
     """The columns of a figure of lines, from a request that names both axes. Points are joined along x if x is a swept
-    key. If x is a result, such as ε, they are joined along the swept key along which x moves most; but along x if x is
-    no privacy figure and has one value for each value of one swept key. Every other swept key with several values joins
-    the columns that make lines, so that each of its values has lines of its own.
+    key. If x is a result, such as ε, they are joined along the swept key along which x moves most. But if x is no
+    measure of privacy and has one value for each value of one swept key, they are joined along x. Every other swept key
+    with several values is added to the columns that make lines, so that each of its values has lines of its own.
 
     Args:
         request: the named columns. results: the swept keys. table: one line for each point.
@@ -167,8 +167,8 @@ def lines_of(request: Chosen, results: Results, table: pd.DataFrame) -> View:
 def covered(axis: tuple[str, ...], columns: Sequence[str], table: pd.DataFrame) -> bool:
     """Whether a figure needs no lines of its own for the values of a swept axis (one key, or several that change
     together), because some columns already show them. That is so if the axis has one value, if a column is one of its
-    keys, or if each value of a column belongs to one value of the axis and the reverse. In this last case, columns of
-    privacy figures such as ε do not count.
+    keys, or if each value of a column belongs to one value of the axis and the reverse. In this last case, measures of
+    privacy such as ε do not count.
 
     Args:
         axis: the keys. columns: columns that the figure shows along x or as lines or panels. table: one line for each

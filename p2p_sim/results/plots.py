@@ -26,10 +26,11 @@ def plot(
     format_: str | None = None,
     rows: pd.DataFrame | None = None,
 ) -> list[Path]:
-    """Draw the requested figure; for an empty request, the figures that the sweep's file names or, if none, a default.
+    """Draw the requested figure. For an empty request, draw the figures that the sweep's file names or, if it names
+    none, one with columns chosen by default.
 
     Args:
-        directory: of `run` or `sweep`.
+        directory: results of `run` or `sweep`.
         request: which columns.
         out: the file, for a single figure; default: plot-<columns>.<format> in the directory.
         format_: png, svg or pdf; default: the ending of `out`, else png.

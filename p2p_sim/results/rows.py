@@ -37,7 +37,7 @@ ROWS, TABLE, TIMINGS, MANIFEST = "rows.jsonl", "rows.parquet", "timings.jsonl", 
 FAILURES = "failures.jsonl"
 NETWORK = "network"  # the directory of `p2p-sim network`, which keeps no rows
 CHUNK = 5_000
-"""Rows that are turned into a part of the table at a time."""
+"""Number of rows that are turned into a part of the table at a time."""
 LARGEST = 1e150
 """Largest finite number that a row may have: its square is finite, and so is the interval of a mean."""
 _EARLY = {LOCK, partial_of(Path(MANIFEST)).name, NETWORK, FAILURES}
@@ -92,7 +92,7 @@ class Store:
         Args:
             rows: one for each replicate, by column, with the point's name as "scenario" and the index as "replicate".
             wall_s: seconds that each took. terms: for each row, the privacy statements behind its columns of ε, without
-            the numbers; equal ones are written once. A row's column `statement` refers to them.
+            the numbers; equal statements are written once. A row's column `statement` refers to them.
         """
         if not rows:
             return
@@ -156,8 +156,8 @@ def open_store(directory: Path, identity: str, check: Callable[[Row], None]) -> 
     """A context with the store of a results directory, to which this process alone can write.
 
     Args:
-        directory: where. identity: hash of the run, sweep or search. check: raises an InputError for a row of something
-        else.
+        directory: where. identity: hash of the run, sweep or search. check: raises an InputError for a row that belongs
+        to another run, sweep or search.
 
     If the work within fails before any replicate is finished, only the file of failures is left.
 

@@ -1,4 +1,4 @@
-"""Terms of privacy statements on disk: the conditions of the rows' figures, each set of conditions once."""
+"""Terms of privacy statements on disk: the conditions of the rows' values of ε, each set of conditions once."""
 
 import json
 from pathlib import Path
@@ -25,9 +25,9 @@ def read_lines(path: Path) -> list[Any]:
 
 
 def read_terms(directory: Path) -> dict[str, Terms]:
-    """The privacy statements behind the rows' figures, without the numbers: by the name that a row has in its column
-    `statement`, and then by column of ε. A statement has the observer, the conditions and the basis; for a paper's ε
-    that does not apply there is the reason. Empty if an earlier version wrote the directory.
+    """The privacy statements behind the rows' values of ε, without the numbers: by the name that a row has in its
+    column `statement`, and then by column of ε. A statement has the observer, the conditions and the basis; for a
+    paper's ε that does not apply, it has the reason instead. Empty if an earlier version wrote the directory.
 
     Raises:
         InputError: the file is damaged.

@@ -19,7 +19,7 @@ _MOST_STEPS = 200
 
 
 def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: int = 1) -> Floats:
-    """Draw `count` noise vectors b (count, dimension) of density ∝ e^(-|b|/scale) from the generator `rng`.
+    """Draw `count` noise vectors b (count, dimension) with probability density ∝ e^(-|b|/scale) from `rng`.
 
     The norm has the law Gamma(dimension, scale), and the direction is uniform.
     """
@@ -32,8 +32,8 @@ def draw_noise(dimension: int, scale: float, rng: np.random.Generator, count: in
 class PerturbedObjective:
     """The objective (1/n) Σᵢ ln(1 + e^(-w·zᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|², strongly convex in the weights w.
 
-    signed_rows: (n, d) zᵢ = yᵢ xᵢ with labels yᵢ = ±1. l2: λ > 0. extra_l2: Δ ≥ 0. prior: (d,) u. The noise b (d,) is
-    an argument of the methods.
+    signed_rows: (n, d) zᵢ = yᵢ xᵢ, for n rows xᵢ with labels yᵢ = ±1. l2: λ > 0. extra_l2: Δ ≥ 0. prior: (d,) u. The
+    noise b (d,) is an argument of the methods.
     """
 
     signed_rows: Floats
@@ -54,7 +54,7 @@ class PerturbedObjective:
         """The minimiser (d,) for one noise vector b (d,), found by damped Newton steps.
 
         Raises:
-            ArithmeticError: no convergence; as the objective is strongly convex, only too large numbers lead to this.
+            ArithmeticError: no convergence. Since the objective is strongly convex, only too large numbers cause this.
         """
         # the minimiser without the rows
         n, curvature, norm = len(self.signed_rows), self.l2 + self.extra_l2, np.linalg.norm
@@ -117,7 +117,7 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
         return np.asarray(self.classes_[(scores > 0.0).astype(int)])
 
     def predict_proba(self, X: ArrayLike) -> Floats:
-        """The probabilities (n, 2) of the two classes for the rows X (n, d), which noise leaves uncalibrated."""
+        """The probabilities (n, 2) of the two classes for the rows X (n, d); due to noise they are not calibrated."""
         scores = self.decision_function(X)
         return np.stack([_sigmoid(-scores), _sigmoid(scores)], axis=1)
 
@@ -133,10 +133,11 @@ class PrivateBinaryClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[m
 class PrivateLogisticRegression(PrivateBinaryClassifier):
     """Logistic regression with ε-differentially private weights, which protect features too (Algorithm 1, PLR).
 
-    The weights minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² with labels yᵢ = ±1.
-    The law of the noise b, the Δ and the proof of privacy are in `p2p_sim/privacy/rivals/objective_perturbation`. Each
-    row is clipped by itself; no scale depends on the data. There is no intercept, as the proof needs a penalty on every
-    weight: add a constant column if you need one. n and the two classes count as public.
+    The weights w minimise (1/n) Σᵢ ln(1 + e^(-yᵢ w·xᵢ)) + b·w/n + (Δ/2)|w|² + (λ/2)|w - u|² over n rows xᵢ of d
+    features with labels yᵢ = ±1. For the law of the noise b, the value of Δ and the proof of privacy, see
+    `p2p_sim/privacy/rivals/objective_perturbation`. Each row is clipped by itself; no scale depends on the data. There
+    is no intercept, because the proof needs a penalty on every weight: add a constant column if you need an intercept.
+    The number n and the two classes count as public.
 
     Args:
         epsilon: ε > 0; infinite: no noise.

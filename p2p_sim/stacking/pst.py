@@ -1,6 +1,7 @@
 """Private stacking and hypothesis transfer: private models of parts of the rows or features, combined or passed on.
 
-Low-level models are trained on parts of the data; the high level combines their scores.
+Low-level models are trained on parts of the data; the high level combines their scores. PLR is the private logistic
+regression of `plr.py`.
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ Combiner = Literal["stacked", "majority", "weighted", "mean"]
 class GroupModels:
     """The released models of K feature groups: all that an organisation passes on, and all that prediction needs.
 
-    coefficients: (K,) weights (d_k,) for rows scaled to norm at most q_k.
+    coefficients: (K,) for each group k its weights (d_k,), for rows scaled to norm at most the group's importance q_k.
     perturbation: noise and regularisation with which all K models were learned from the same rows.
     """
 
@@ -40,7 +41,7 @@ class GroupModels:
 
     @property
     def privacy(self) -> PrivacyBound:
-        """The ε bound of each row from which the models were learned, against everybody who gets the models."""
+        """The privacy bound for each row from which the models were learned, against all who get the models."""
         return self.perturbation.privacy()
 
     def margins(self, rows: Floats) -> Floats:
@@ -94,7 +95,7 @@ class _Stacking(PrivateBinaryClassifier):
         """Trains the high-level model if there is one, and states the privacy of all that is fitted. The high-level
         model predicts the label from the scores that the low-level models give to rows on which they were not trained;
         its weights become `high_coef_` (None without such a model). Each row is used in one training only, so the total
-        ε is the largest ε of a training; it becomes `privacy_`.
+        ε is the largest ε of a training. The bound with this ε becomes `privacy_`.
 
         Args:
             margins: (m, K) scores of m rows by K low-level models. signs: (m,) their labels ±1. low: the noise and
@@ -235,10 +236,11 @@ class GroupStacking(_Stacking):
 class FeatureStacking(GroupStacking):
     """PST-F: low-level models of feature groups that share ε by importance, and a private combiner (Algorithm 3).
 
-    A row's features in group k are clipped, then scaled to norm q_k; the noise is the same for all groups. So the noise
-    of group k, with the scale 2/ε', costs ε' q_k, and noise and determinants of all groups together cost at most ε (the
-    theorem in `p2p_sim/privacy/rivals/objective_perturbation`). The high level uses other rows, so the total is ε. The
-    penalty λ_k = λ q_k² of group k is the same for every group, if it is measured in units of the group's scaled rows.
+    A row's features in group k are clipped, then scaled to norm q_k; the noise has the same scale, 2/ε', for all
+    groups. So the noise of group k costs ε' q_k. All groups together cost at most ε, with the determinants that the
+    theorem in `p2p_sim/privacy/rivals/objective_perturbation` counts too. The high level uses other rows, so the total
+    is ε. The penalty λ_k = λ q_k² of group k is the same for every group, if it is measured in units of the group's
+    scaled rows.
 
     Importance and groups must not come from the data. No program can check this: importance must be declared public.
 
@@ -312,11 +314,11 @@ def train_groups(
 class TransferStacking(GroupStacking):
     """PST-H: private feature stacking by one owner, the target, with another owner's models, the source's, as priors.
 
-    This is Algorithm 4, corrected. The source's models are `models_` of a `FeatureStacking` of the source's rows: all
-    groups *together* cost ε_src, and using the models for any number of targets is post-processing. (Algorithm 4 as
-    printed trains a PLR at ε_src for each group: K ε_src.) Group k has the penalty (λ_k/2)|w - u_k|². Here u_k is the
-    source's weights times q_k(source)/q_k(target), because rows are scaled to norm q_k. The target's own rows cost ε;
-    the source's bound is `source.privacy`.
+    This is Algorithm 4, corrected. The source's models are `models_` of a `FeatureStacking` of the source's rows: all K
+    groups *together* cost the source's ε, ε_src, and using the models for any number of targets is post-processing.
+    (Algorithm 4 as printed trains a PLR at ε_src for each group, which costs K ε_src.) Group k has the penalty
+    (λ_k/2)|w - u_k|². Here u_k is the vector of the source's weights times q_k(source)/q_k(target), because rows are
+    scaled to norm q_k, the group's importance. The target's own rows cost ε; the source's bound is `source.privacy`.
 
     Args:
         epsilon: ε of the target > 0; infinite: no noise.

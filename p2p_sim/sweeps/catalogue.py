@@ -40,7 +40,7 @@ PROJECT = "p2p_sim"
 class Reference:
     """One entry of a bibliography.
 
-    key, type: the entry's in BibTeX. fields: names and values; authors are a list. used: the settings, as
+    key, type: of the entry in BibTeX. fields: names and values; authors are a list. used: the settings, as
     "key = value", of scenarios that rest on the reference.
     """
 

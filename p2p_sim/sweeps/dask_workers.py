@@ -82,8 +82,8 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
 
     Args:
         perform: takes the batch and returns a result for each task, a row or an error. batch: tasks, each one replicate
-        of one setting. model_version: of the process that sent the batch. It is compared here, as the worker may have
-        joined after the versions of all workers were compared.
+        of one setting. model_version: of the process that sent the batch. It is compared here, because the worker may
+        have joined after the versions of all workers were compared.
 
     Raises:
         OtherModelError: the worker has another model version.
@@ -98,7 +98,7 @@ def perform_there(perform: Perform, batch: Batch, model_version: int) -> list[Do
 def _one_thread() -> None:
     """Limit this process to one numerical thread for good.
 
-    A limit that each replicate sets and lifts would be shared by all threads of a worker.
+    A limit that each replicate sets and lifts would not do, because all threads of a worker share it.
     """
     from threadpoolctl import threadpool_limits
 
@@ -195,7 +195,7 @@ def _connect(address: str, within_s: float) -> Any:
     except ImportError:
         raise InputError(f"dask {address}: " + needs("Dask's distributed", "dask")) from None
     scheduler = _scheduler(address)
-    for name in ("distributed", "distributed.client"):  # each has a level of its own; our errors replace their messages
+    for name in ("distributed", "distributed.client"):  # each has its own level; our errors replace its messages
         logging.getLogger(name).setLevel(logging.CRITICAL)
     dask.config.set({"distributed.comm.timeouts.connect": within_s})  # to reconnect, once the scheduler is lost
     try:

@@ -25,7 +25,8 @@ _START = (
     "sys.path[:] = json.loads(sys.argv[1]); from p2p_sim.sweeps.local_workers import serve; "
     "serve(*map(int, sys.argv[2:]))"
 )
-"""The program of a worker. It ignores Ctrl-C, which reaches every process of a terminal: the driver reacts to it."""
+"""The program of a worker. It ignores Ctrl-C, which reaches every process of a terminal; only the driver, the process
+that started the worker, reacts to it."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class _Crew:
         """Start a worker process, which gets batches once it reports that it is ready.
 
         Args:
-            at_once: whether it is sent a first batch without waiting for the report.
+            at_once: whether the worker is sent a first batch without waiting for the report.
         """
         started = start(self._plan.imports, self._perform)
         self.workers[started.pipe] = hired = _Hired(started)

@@ -1,4 +1,4 @@
-"""Runs a sweep or a run: hands out the replicates that are not on disk, and keeps the rows that come back."""
+"""Runs a sweep or a single scenario: hands out the replicates not on disk, and keeps the rows that come back."""
 
 import itertools
 import statistics
@@ -37,7 +37,7 @@ LONGEST_ERROR = 300
 class Progress:
     """The progress of a sweep.
 
-    points, replicates: numbers of the whole sweep. finished: replicates on disk. failed: replicates that could not be
+    points, replicates: how many the whole sweep has. finished: replicates on disk. failed: replicates that could not be
     run. task_s: mean seconds of a replicate, None until some are finished; short first replicates of workers, which
     load libraries, do not count. workers: how many replicates run at a time.
     """

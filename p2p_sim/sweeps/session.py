@@ -45,7 +45,7 @@ class Session:
     """Work in an open results directory; use `open_session` to get one.
 
     store: the directory's rows. executor: runs the tasks. finished, wanted: numbers of replicates, which an error names
-    if the work is stopped. first_error: the first one of replicates that could not be run.
+    if the work is stopped. first_error: the error of the first replicate that could not be run; else empty.
     """
 
     store: Store

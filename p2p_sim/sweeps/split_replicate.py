@@ -86,7 +86,7 @@ class SplitShards:
         one replicate, the workers go on with the next.
 
         Args:
-            batches: tasks of whole replicates. perform: not used, as a part needs another function than a whole
+            batches: tasks of whole replicates. perform: not used, because a part needs another function than a whole
             replicate; it is here since every executor takes it.
         """
         begin, count = time.perf_counter(), PARTS_PER_WORKER * self.inner.workers
@@ -111,7 +111,7 @@ def _whole(task: Task, shares: list[Done]) -> Done:
             return replace(share, task=task, row=None)
 
     def row(task: Task) -> StatedRow:
-        """The row of the replicate, with the conditions of its privacy figures."""
+        """The row of the replicate, with the conditions of its privacy bounds."""
         case, ready = task.case, _prepare(task)
         parts = [share.row for share in shares if share.row is not None]
         if isinstance(ready, Streamed):

@@ -1,4 +1,4 @@
-"""Tasks, each one replicate of one point, which any process can run and which never raise; and their queue."""
+"""Tasks, each for one replicate of one point, and their queue. Any process can run a task; no task raises an error."""
 
 import json
 import pickle
@@ -82,7 +82,7 @@ def _scenario(text: str, folder: str) -> "Scenario":
 class Done:
     """The result of a task: a row or an error; a `ShardsTask` has an Outcome in place of a row.
 
-    error: one line. wall_s: seconds. terms: the conditions of the row's privacy figures. fault: the exception behind
+    error: one line. wall_s: seconds. terms: the conditions of the row's privacy bounds. fault: the exception behind
     the error, if there is one.
     """
 
@@ -115,16 +115,16 @@ class Executor(Protocol):
 
 
 def perform(batch: Batch) -> list[Done]:
-    """The results of tasks that are run one after another; of a task that raises an error, the error in one line."""
+    """The results of tasks, which are run one after another: the row of each or, if it fails, its error in one line."""
     from p2p_sim.replicate import row_alone
 
     return [attempt(task, lambda task: row_alone(task.case)) for task in batch]
 
 
 def attempt(task: Task, compute: Callable[[Task], tuple[Any, Terms | None]]) -> Done:
-    """The result of a task: the row that `compute` returns and its terms (the conditions of its privacy figures; None
-    if there are none), or the error that it raises, and the seconds taken. Exceptions are caught, so that a task cannot
-    end its worker by one.
+    """The result of a task: the row that `compute` returns and its terms (the conditions of its privacy bounds; None
+    if there are none), or the error that `compute` raises, and the seconds taken. Exceptions are caught, so that no
+    exception of a task ends its worker.
 
     Args:
         task: one replicate of one setting. compute: takes the task and returns row and terms.

@@ -12,7 +12,7 @@ from p2p_sim.scenario import Scenario
 SCORES = {"accuracy": True, "error_rate": False, "excess_risk": False, "half_l1": False}
 """Columns that may be a goal, and whether more is better."""
 LARGEST_VIOLATION = 1e6
-"""Largest ε or violation that a sampler gets, since it takes no infinite number."""
+"""Largest ε, and largest distance from the goal's condition, that a sampler gets, since it takes no infinite number."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class Goal:
 
     def measured(self, row: Mapping[str, Any]) -> Measured:
         """The score and the certified ε of one replicate, from its row. The score is the goal's column: accuracy, error
-        rate, excess risk, or half-L1 distance of a density. If it is to be estimated from released labels and they give
-        only a range of accuracies, the lower end counts. A missing ε counts as infinite.
+        rate, excess risk, or half-L1 distance of a density. If the score is to be estimated from released labels, and
+        these give only a range of accuracies, the lower end counts. A missing ε counts as infinite.
 
         row: the row of results, by column.
 
@@ -145,9 +145,9 @@ def check_look(look: str, scenario: Scenario, keys: Sequence[str]) -> None:
 
 def check_goal(look: str, goal: Goal) -> None:
     """Checks that a parameter search can measure its goal with what it looks at, and raises an error if it cannot. A
-    search that looks at released labels or is a curator's cannot judge excess risk or the distance of densities: these
-    are computed from the law of the data, which is known only in a simulation. A curator's search needs a largest ε as
-    its condition, not a least accuracy, because its ε is fixed before it looks.
+    search that looks at released labels, or that a curator makes, cannot judge excess risk or the distance of
+    densities: these are computed from the law of the data, which is known only in a simulation. A curator's search
+    needs a largest ε as its condition, not a least accuracy, because its ε is fixed before it looks.
 
     Args:
         look: "public", "released", "curator" or "oracle". goal: the score to be optimised and the condition.

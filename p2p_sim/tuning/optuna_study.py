@@ -26,7 +26,7 @@ JOURNAL = "trials.journal"
 FIRST = 10
 """Number of trials that are drawn at random, before the sampler learns from results."""
 _AGAIN, _AT_RANDOM = 12, 24
-"""Largest number of draws until a trial's settings are new: 12 by the sampler, and 24 in all, the others at random."""
+"""A trial's settings are drawn until they are new: at most 12 times by the sampler, then at random, 24 times in all."""
 State = Literal["running", "finished", "stopped", "failed"]
 _IN_OPTUNA: dict[State, str] = {"running": "RUNNING", "finished": "COMPLETE", "stopped": "PRUNED", "failed": "FAIL"}
 """The name of each state in Optuna's `TrialState`."""
@@ -91,7 +91,7 @@ class Trials:
             storage.set_trial_intermediate_value(stored._trial_id, trial.replicates, trial.loss)
             storage.set_trial_system_attr(stored._trial_id, "constraints:goal", trial.violation)
         values = [trial.loss] if trial.state == "finished" and trial.loss is not None else None
-        # the state is set last, since a trial that has none runs again
+        # the state is set last, since a trial without a final state runs again
         storage.set_trial_state_values(stored._trial_id, TrialState[_IN_OPTUNA[trial.state]], values)
         self.all[trial.number] = trial
 
@@ -146,7 +146,7 @@ class Trials:
         measured = trial.loss is not None and trial.violation is not None
         params = {key: trial.settings[key] for key in self._space.keys}
         for dimension in self._space.dimensions:
-            if dimension.values and _ordered(dimension):  # Optuna has a number's index in ascending order
+            if dimension.values and _ordered(dimension):  # Optuna has a number's index in the sorted list
                 params[dimension.key] = sorted(dimension.values).index(params[dimension.key])
         return create_trial(
             state=TrialState[_IN_OPTUNA[trial.state]],
@@ -177,7 +177,7 @@ def _journal(path: Path) -> "BaseStorage":
     from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
     class Held(JournalFileOpenLock):
-        """A lock that does nothing, as the results directory is locked already."""
+        """A lock that does nothing, since the results directory is locked already."""
 
         def acquire(self) -> bool:
             return True

@@ -75,7 +75,8 @@ def planned(
     the scenarios' δ. The plan also has the law of the number of runs, the scale of the score's noise, and the privacy
     bound of the whole.
 
-    A run trains and scores on the same users, so it pays for both, as if it were always the worst of all candidates.
+    A run trains and scores on the same users, so its ε counts both. Every run is charged as if it had the worst of all
+    candidates.
 
     Args:
         candidates: scenarios, at least one; each takes `mechanism.target_epsilon`. epsilon: ε of the whole selection.
@@ -83,7 +84,7 @@ def planned(
         (1-γ)^k/k for some γ in (0, 1). data_dir: where data files are.
 
     Raises:
-        InputError: a mechanism has no curator or no target, or no noise is enough.
+        InputError: a mechanism has no curator or no target ε, or no noise is enough.
     """
     if mean_runs <= 1.0:
         raise InputError(f"--trials {mean_runs:g}: is the mean number of runs of a private selection; must be above 1")

@@ -57,7 +57,7 @@ def make_tuning(
     base = fixed or scenario
     chosen = space or (penalty if look == "released" else usual_space(scenario, noise=fixed is None))
     check_look(look, base, chosen.keys)
-    if look == "released":  # all trials share one release: its settings that follow the learner are fixed here
+    if look == "released":  # all trials share one release: its settings that depend on the learner are fixed here
         base = base.replace(mechanism=base.mechanism.beside(base.learner).model_dump(mode="json"))
     chosen.check(base)
     return Tuning(base, chosen, replace(goal, judged=look == "released"), look, data_dir)
@@ -137,9 +137,10 @@ def perform_judged(batch: Batch) -> list[Done]:
 
 
 def _confirmed(tuning: Tuning, runs: TrialRuns, ended: list[Trial]) -> BestSetting | None:
-    """The best trial that can be run in fresh replicates too, at which the search did not look, and whose ε stays
-    within the goal's largest ε there; None if there is none. The goal's condition on accuracy is not checked again. The
-    result has the trial, its mean score in the search, its fresh rows, and its largest ε over all replicates.
+    """The best trial that can also be run in fresh replicates, at which the search did not look, and whose ε stays
+    within the goal's largest ε in all replicates; None if there is none. The goal's condition on accuracy is not
+    checked again. The result has the trial, its mean score in the search, its fresh rows, and its largest ε over all
+    replicates.
 
     Args:
         tuning: the search. runs: reads or runs the replicates of trials. ended: the trials of the search, all of which

@@ -94,7 +94,7 @@ class Search:
         """Whether a trial should be stopped. If the least ε is searched, it is hopeless once its largest ε is at least
         that of some earlier trial that met the condition on accuracy. If ε is limited, it is hopeless once its ε
         exceeds the limit, or once its score is worse than the median of earlier trials that kept within the limit after
-        as many replicates; there must be at least five of them.
+        as many replicates; there must be at least five such trials.
 
         Args:
             replicates: of the trial, so far. first: number of the first trial of its batch; only trials before it are

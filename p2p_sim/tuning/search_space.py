@@ -154,7 +154,7 @@ def _dimension(where: str, table: str, key: str, value: Any) -> Dimension:
 
 
 def _ranged(where: str, key: str, ends: Sequence[float], log: bool) -> Dimension:
-    """A dimension with two ends, of whole numbers where both are whole; finite, so that it can be sampled."""
+    """A dimension with two ends, both finite so that it can be sampled; whole numbers if both ends are whole."""
     low, high = ends
     if not low < high or (log and low <= 0) or not math.isfinite(high - low):
         raise InputError(f"{where} = {json.dumps(ends)}: low must be below high{', and above 0' if log else ''}")
@@ -191,7 +191,7 @@ def usual_space(scenario: Scenario, noise: bool) -> Space:
     tree = scenario.model_dump(mode="json")
     ranges = {key: ends for key, ends in USUAL.items() if value_at(tree, key) is not None}
     if "clusters.count" not in ranges:
-        ranges.pop("clusters.min_size", None)  # where no count is searched, a least size could only refuse the clusters
+        ranges.pop("clusters.min_size", None)  # without the count, a least size could only make clusters invalid
     own = noise_key(scenario) if noise else None
     if own is not None:
         key = "mechanism.target_epsilon" if calibrated(scenario, 1.0) is not None else own

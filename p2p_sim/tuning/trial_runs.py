@@ -34,8 +34,8 @@ class Tuning:
 
     base: the scenario; if ε fixes its noise, the noise is calibrated. space: the keys that are varied, with their
     values.
-    goal: the score or ε by which settings are compared. look: what the choice looks at: "public", "released", "curator"
-    or "oracle".
+    goal: the score or ε by which settings are compared. look: what the choice looks at, one of "public", "released",
+    "curator" and "oracle".
     data_dir: where data files are.
     """
 
@@ -73,9 +73,9 @@ class Tuning:
 
     @property
     def searched(self) -> int:
-        """The number of replicates on which the search compares settings: all of the scenario if it looks at public
-        data or true labels, and one if it looks at released labels or is a curator's private selection, since there is
-        then one release or one group of users.
+        """The number of replicates on which the search compares settings. If the search looks at public data or true
+        labels, it is the scenario's number. It is one if the search looks at released labels, since there is one
+        release, or is a curator's private selection, since there is one group of users.
         """
         return self.base.replicates if self.look in ("public", "oracle") else 1
 
@@ -182,8 +182,8 @@ class TrialRuns:
         return [row for row in rows if row is not None]
 
     def _point(self, trial: Trial) -> Task | None:
-        """The trial's scenario with its identity as a task, which a worker can run; its replicate is 0, and is replaced
-        for others. None if the settings make no valid scenario; then this is written down as a failure.
+        """The trial's scenario with its identity as a task, which a worker can run. The task has replicate 0, which is
+        replaced for other replicates. None if the settings make no valid scenario; a failure is then written down.
         """
         if trial.number not in self._points:
             data_dir = self.tuning.data_dir

@@ -52,14 +52,14 @@ def _table(comparison: Comparison) -> Table:
 
 
 def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
-    """The cells of the table's line for one difference. One of ε has no interval, since ε is never averaged."""
+    """The cells of the table's line for one difference. A difference of ε has no interval: ε is never averaged."""
     between = difference.difference
     form = number
     if difference.column.startswith("epsilon"):
         form = at_least if difference.column == "epsilon_lower" else at_most
     values = (form(difference.first), form(difference.second))
     counts = " and ".join(map(str, dict.fromkeys(difference.counts)))
-    # an ε has no interval: it is the worst replicate of each side, if both sides have replicates of the point
+    # an ε has no interval: it is that of each directory's worst replicate, if both have replicates of the point
     if between is None:
         cells: tuple[str, ...] = ("worst", "no interval") if difference.counts[0] else ("no common", "replicate")
     else:
@@ -73,9 +73,9 @@ def _line(difference: Difference, comparison: Comparison) -> tuple[str, ...]:
 
 def _method(comparison: Comparison) -> tuple[str, ...]:
     """Three sentences on how two directories of results were compared, as a tuple. The first says whether the 95%
-    intervals of the differences are for paired replicates or, as the seeds differ, for independent samples (Welch). The
-    second says that a line for all points averages over the points (combinations of swept values) that both directories
-    have. The third says that an ε is the worst of the replicates.
+    intervals of the differences are for paired replicates or, because the seeds differ, for independent samples
+    (Welch). The second says that a line for all points averages over the points (combinations of swept values) that
+    both directories have. The third says that an ε is the worst of the replicates.
     """
     text = "Paired by replicate: both used the same seed, so a replicate uses the same random numbers on both sides."
     of = "the replicates that both have"

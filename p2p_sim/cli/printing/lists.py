@@ -41,7 +41,7 @@ def print_list(chosen: Sequence[DataSet], in_full: bool) -> None:
 
 
 def print_where(checks: Iterable[DataSetFiles], directory: Path | None) -> None:
-    """Print for each file of some data sets where it is, or where to put it.
+    """For each file of some data sets, print where the file is, or where to put it.
 
     checks: each data set with the files that were looked for. directory: where data files are; None: the user named no
     directory.

@@ -12,12 +12,12 @@ from p2p_sim.privacy import PrivacyBound
 
 def network_output(record: dict[str, Any], figures: Sequence[Path], statement: PrivacyBound) -> Output:
     """The output of `p2p-sim network`: a table of what happened on the network in one replicate, then whom the privacy
-    statement protects and under which conditions, and the paths of the figures.
+    bound protects and under which conditions, and the paths of the pictures.
 
     Args:
         record: the numbers of the table by name, such as counts of messages, with the name of the scenario and the
-        number of the replicate. figures: files that were drawn. statement: the replicate's ε and δ against the learner,
-        with their conditions.
+        number of the replicate. figures: picture files that were drawn. statement: the replicate's ε and δ against the
+        learner, with their conditions.
     """
     title = f"{record['name']}: the network of replicate {record['replicate']}"
     table = two_columns(title, *(part(record) for part in (_messages, _arrivals, _load, _observers, _privacy)))

@@ -30,7 +30,8 @@ ODDITIES = {
     "disconnected_clusters": "clusters consist of several parts that are not connected",
     "dropped_edges": "edges of the file join two clusters or touch no users of this replicate, and were left out",
 }
-"""The meaning of each column of a row that counts something unusual about an overlay."""
+"""The meaning of each column of the results that counts something unusual about an overlay: the graph of who may ask
+whom."""
 
 
 def worst_row(rows: "pd.DataFrame") -> dict[str, Any]:

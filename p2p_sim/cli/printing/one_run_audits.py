@@ -56,7 +56,7 @@ def one_run_record(audit: OneRunAudit) -> dict[str, Any]:
         "users": audit.users,
         "targets": audit.targets,
         "error": audit.error,
-        # one entry for each ε of a test; right and wrong count the guesses of its attack
+        # one entry for each tested ε; right and wrong count the guesses of the attack in this test
         "test_epsilon": audit.epsilons,
         "delta_certified": audit.certified.tolist(),
         "delta_lower_confidence": audit.attacked.tolist(),
@@ -106,7 +106,7 @@ def _one_run_lines(audit: OneRunAudit) -> list[Line]:
         *clusters,
         ("right guesses if all are guessed", f"{audit.guesses[0].right / audit.targets:.2%}"),
         ("δ: the attack proves ≤ certified", REALISED_MEAN if audit.realised else ""),
-        # the attack proves at most what is certified, or the audit fails; `expected`: if the noise is as stated
+        # the audit fails if the attack proves more than is certified; `expected`: proved if the noise is as stated
         *(
             (f"  at ε = {epsilon:.4g}", f"{at_least(proved)} ≤ {at_most(claim)}  (expected about {expected:.3g})")
             for epsilon, proved, claim, expected in zip(
@@ -149,7 +149,7 @@ def draw_one_run(audit: object, path: Path) -> None:
 def learned_lines(audit: OneRunAudit) -> list[Line]:
     """Lines about the second attack on an exchange in small clusters: a classifier guesses the targets' labels from all
     submissions and their times. The lines give, for each tested ε, the δ that this attack proves and the certified δ.
-    Then they say which leaks it would detect, where a leak makes the exchange less private than stated. audit: this
+    Then they say which leaks the attack would detect; a leak makes the exchange less private than stated. audit: this
     attack's results.
     """
     rows = zip(audit.epsilons, audit.attacked, audit.certified, strict=True)
@@ -164,10 +164,10 @@ def learned_lines(audit: OneRunAudit) -> list[Line]:
 
 
 def _power_lines(audit: OneRunAudit) -> list[Line]:
-    """Lines on which leaks the audit would detect, where a leak is a mechanism that is less private than stated. They
-    give the probability of detecting too little noise that raises ε by 10%, and the smallest such rise that half of the
-    audits detect. Then they name the leaks of other kinds that the audit looks for, without a stated probability, and
-    the leaks that it does not look for.
+    """Lines on which leaks the audit would detect; a leak makes the mechanism less private than stated. They give the
+    probability of detecting too little noise that raises ε by 10%, and the smallest such rise that half of the audits
+    detect. Then they name the leaks of other kinds that the audit looks for, without a stated probability, and the
+    leaks that it does not look for.
     """
     power = (
         f"noise so small that ε rises by {PRINTED_RISE - 1:.0%} would be seen with probability {_share(audit.power)}"
@@ -190,7 +190,7 @@ def excess(audit: OneRunAudit) -> str:
     if audit.refuted is not None:
         probability = audit.refuted.probability
         return f"refuses the declared law by {audit.refuted.name} (probability {probability:.2g} if it were true)"
-    # δ at the tested values of ε; if no δ is exceeded, ε at the statement's δ
+    # δ at the tested values of ε; if no certified δ is exceeded, ε at the stated δ
     violations = [
         f"δ >= {at_least(proved)} at ε = {event.epsilon:.4g}, above the certified {at_most(claim)}, by "
         f"{audit.scope.scores[event.attack]}"
@@ -228,7 +228,7 @@ def model_output(audit: ModelAudit) -> AuditOutput:
 
 def _model_record(audit: ModelAudit) -> dict[str, Any]:
     """The results of an audit of a model as one flat record for JSON."""
-    # μ: the attack refuses Gaussian noise of at most this μ-GDP, whatever ε such noise has at the statement's δ
+    # μ: the attack refuses Gaussian noise of at most this μ-GDP, whatever ε such noise has at the stated δ
     return {
         "name": audit.scenario,
         **whole(audit.bound),

@@ -35,7 +35,7 @@ def privacy_output(question: Question, answer: Answer) -> Output:
     can guess a label.
 
     Args:
-        question: the exchange's parameters, and who observes. answer: these figures, as computed for the question.
+        question: the exchange's parameters, and who observes. answer: these values, as computed for the question.
     """
     ends = {"delta_lower": answer.delta_lower, "delta_upper": answer.delta_upper}
     record = {
@@ -51,9 +51,9 @@ def privacy_output(question: Question, answer: Answer) -> Output:
 
 
 def calibration_output(calibration: Calibration) -> Output:
-    """The output of `p2p-sim calibrate`: the flip probability with which ε stays within a target in clusters of all the
-    given sizes, the ε that is certified with it, and its conditions; also the flip probability that each cluster size
-    alone would need. calibration: these figures.
+    """The output of `p2p-sim calibrate`: the flip probability that keeps ε within a target in clusters of all the given
+    sizes, the ε that is then certified, and the conditions of this ε; also the flip probability that each cluster size
+    alone would need. calibration: these values.
     """
     record = {
         "flip_prob": calibration.flip_prob,
@@ -88,8 +88,8 @@ def peers_output(comparison: PeersComparison) -> Output:
 
 def neighbours_output(neighbours: EnoughNeighbours) -> Output:
     """The output of `p2p-sim calibrate` with --flip-prob. Users may ask only their neighbours, the same number for
-    every user. The output has the smallest number of neighbours at which the learner's ε stays within the target, of
-    the numbers tried, or says that no number is enough.
+    every user. The output has the smallest of the tried numbers of neighbours at which the learner's ε stays within the
+    target, or says that no number is enough.
     """
     record = {
         "degree": neighbours.degree,

@@ -86,7 +86,7 @@ def _exchange_record(audit: Audit, bound: PrivacyBound) -> dict[str, Any]:
     Args:
         audit: the results. bound: the exact ε at δ, from which come the words about observer and conditions.
     """
-    # two tests: ε at the statement's δ, and δ at test_epsilon; expected: what the attack proves if all is right
+    # two tests: ε at the stated δ, and δ at test_epsilon; expected: what the attack proves if all is right
     r = audit.result
     return {
         "name": audit.scenario,
@@ -204,7 +204,7 @@ def _curator(audit: CuratorAudit, why: str) -> AuditOutput:
 
 
 def _proved(audit: Audit) -> str:
-    """A sentence on an attack of a failed audit, which proves more than the exact bound allows: a δ above the exact δ
+    """A sentence on the attack of a failed audit, which proves more than the exact bound allows: a δ above the exact δ
     at the tested ε or, if δ is not exceeded, an ε above the exact ε at the stated δ.
     """
     r = audit.result

@@ -13,8 +13,8 @@ from p2p_sim.sweeps import Progress, Report, SweepPlan, SweepResult
 
 
 def print_plan(plan: SweepPlan, held: set[Key], directory: str) -> None:
-    """Print the plan of a sweep on standard error, before it runs: the values of each axis, and how many replicates
-    (random repetitions) of its points (combinations of values) there are and are on disk.
+    """Print the plan of a sweep on standard error, before it runs: the values of each axis, how many replicates (random
+    repetitions) of its points (combinations of values) there are, and how many of these replicates are on disk.
 
     Args:
         plan: the sweep. held: what is on disk, as pairs of a point's identifier and a replicate's number; results that
@@ -75,10 +75,10 @@ def duration(seconds: float) -> str:
 
 def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet: bool) -> None:
     """Print how many rows of results a sweep has and of how many points, then the paths of the files with results and
-    of the figures. Failed replicates are always reported on standard error.
+    of the pictures. Failed replicates are always reported on standard error.
 
     Args:
-        plan: the sweep. result: its results. figures: paths of drawn figures. quiet: print the paths alone.
+        plan: the sweep. result: its results. figures: paths of the pictures. quiet: print the paths alone.
     """
     rows, directory = result.rows, result.directory
     if not quiet:
@@ -101,10 +101,10 @@ def print_sweep(plan: SweepPlan, result: SweepResult, figures: list[str], quiet:
 
 def print_sweep_json(plan: SweepPlan, result: SweepResult, figures: list[str]) -> None:
     """Print a sweep's results as one JSON object: name, directory, numbers of points, rows and failed replicates, paths
-    of the figures, and the privacy statement (ε, δ, observer, conditions) of the row with the largest ε.
+    of the pictures, and the privacy bound (ε, δ, observer, conditions) of the row with the largest ε.
 
     Args:
-        plan: the sweep. result: its results. figures: paths of drawn figures.
+        plan: the sweep. result: its results. figures: paths of the pictures.
     """
     points, worst = int(result.rows["scenario"].nunique()), worst_row(result.rows)
     # the conditions are on disk beside the rows; a row of an old directory may lack them

@@ -43,7 +43,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
     )
     settings = [(key, str(value)) for key, value in best.trial.settings.items()]
     settings += _parameters(best.fresh, tuning.base.mechanism.columns)
-    # the goal does not limit ε of the learner together with a coalition
+    # the goal does not limit the ε against the learner together with a coalition
     epsilons, with_coalition = [row["epsilon_coalition_upper"] for row in best.fresh], []
     if None not in epsilons:
         most = f"{bound_text(max(map(float, epsilons)), up=True)} in fresh replicates; the goal does not limit it"
@@ -72,7 +72,7 @@ def _table(tuning: Tuning, tuned: Tuned, fresh: Mean) -> Table:
 def _parameters(fresh: Sequence[Row], columns: Iterable[Column]) -> list[Line]:
     """Lines with the mechanism's parameters, such as α and θ, in fresh replicates: random repetitions of the best
     settings, at which the search did not look. A parameter that is computed anew from the clusters of each replicate is
-    given as a range, and words say so.
+    given as a range, with words that say so.
 
     Args:
         fresh: the results of these replicates, one row each. columns: the parameters; a parameter that has no value in

@@ -4,13 +4,15 @@ A *target* is a user whose label an attacker guesses. A *view* is all that the a
 the weight λ that a test gives to a guess; it is fixed beforehand.
 
 **One target per cluster.** Let a target's label be private with δ(ε). Let the guess depend on her label only through
-the view of her cluster. With events G₀, G₁ (the guess is 0, is 1), and P₀, P₁ the laws of the view,
+the view of her cluster. Let G₀ and G₁ be the events that the guess is 0 and that it is 1, and P₀ and P₁ the laws of the
+view if her label is 0 and if it is 1. Then
 
     Pr[right] - e^ε Pr[wrong] = (P₀(G₀) - e^ε P₁(G₀))/2 + (P₁(G₁) - e^ε P₀(G₁))/2 <= δ(ε).
 
 Without abstentions and at ε = 0 this says Pr[right] <= (1 + δ(0))/2: right guesses are tested as a binomial. For ε > 0
-let s = 1 for a right guess, -e^ε for a wrong one and 0 else, and fix a stake λ in (0, 1/(e^ε + δ)) beforehand. The
-product E of 1 + λ(s - δ) over the targets has factors of mean <= 1; so Pr[E >= 1/error] <= error (Markov).
+write δ for δ(ε), and let s = 1 for a right guess, -e^ε for a wrong one and 0 without a guess. Fix a stake λ in
+(0, 1/(e^ε + δ)) beforehand. The product E of 1 + λ(s - δ) over the targets has factors of mean <= 1; so
+Pr[E >= 1/error] <= error (Markov).
 
 **Targets may differ.** If target i has δᵢ(ε), both tests hold for the mean δ of all δᵢ. The mean of the product E is at
 most Π(1 + λ(δᵢ - δ)), whose factors are not negative and have mean 1; so the mean of E is at most 1 (arithmetic and
@@ -18,29 +20,32 @@ geometric mean). For the binomial test see Hoeffding 1956, Theorem 5. Both prove
 
 **Several targets in one view** prove something of the whole trade-off curve of a single label.
 
-The m labels are independent fair coins that the attacker does not know. She guesses c' of them, a number fixed
-beforehand, and may choose by the view which ones (Mahloujifar, Melis and Chaudhuri 2025; the proof below is our own).
+The m labels are independent fair coins that the attacker does not know. She guesses c' of them. This number is fixed
+beforehand, but she may choose from the view which labels she guesses (Mahloujifar, Melis and Chaudhuri 2025; the proof
+below is our own).
 
-**The claim.** Let a label be private with a symmetric trade-off curve f. That is: take a test of one label against the
-other, all other labels fixed. If the test is right about the one with probability y, it is wrong about the other with
-probability at least g(y) = f(1-y). Let W be the number of right guesses, q_i = Pr[W >= i], and
+**The claim.** Let a label be private with a symmetric trade-off curve f. That is: take a test of label 0 against label
+1, with all other users' labels fixed. If the test is right about one of the two with probability y, it is wrong about
+the other with probability at least g(y) = f(1-y). Let W be the number of right guesses, and q_i = Pr[W >= i]. Write
+E[X; A] for the mean of X times the indicator of A, and
 
     r_i = E[W; W >= i]/m,   h_i = E[c' - W; W >= i]/m.   Then h_(i-1) >= g(r_i).
 
-*Proof.* Draw a target j, uniform among the m. Let A_y be the event that j is guessed as y and at least i-1 of the
-others are guessed right, and P_y the law if j's label is y. By the claim P_(1-y)(A_y) >= g(P_y(A_y)). Take the mean
-over y, j and the others' labels: g is convex, so that the mean of the left-hand side is at least g of the mean of
-P_y(A_y). The mean of P_y(A_y) is the probability that j is guessed right and W >= i, which is r_i. The mean of the
+*Proof.* Draw a target j, uniform among the m. For b = 0 and 1 let A_b be the event that j is guessed as b and at least
+i-1 of the others are guessed right, and P_b the law if j's label is b. By the claim P_(1-b)(A_b) >= g(P_b(A_b)). Take
+the mean over b, j and the others' labels: g is convex, so that the mean of the left-hand side is at least g of the mean
+of P_b(A_b). The mean of P_b(A_b) is the probability that j is guessed right and W >= i, which is r_i. The mean of the
 left-hand side is the probability that j is guessed wrong and W >= i-1, which is h_(i-1). ∎
 
 **The test.** Summed by parts, m r_i = i q_i + Σ_(l>i) q_l and m h_i = (c'-i) q_i - Σ_(l>i) q_l. So
 
     q_(i-1) >= (m g(r_i) + Σ_(l>=i) q_l)/(c' - i + 1)   and   q_(i-1) >= q_i.
 
-Let c be the observed number of right guesses. Start this recursion at q_c = error, with 0 for all q above. If q_c >=
-error, then by induction all q_i with i < c are at least those of the recursion, since r_i and the right-hand sides grow
-with all q. But no probability exceeds 1: if a q of the recursion does, then q_c < error, and the claim is refused. The
-larger c is, the more often the test refuses, so that it refuses a true claim with probability below the error.
+Let c be the observed number of right guesses. Start this recursion at q_c = error, with q_l = 0 for all l > c. If the
+true q_c is at least the error, then by induction all true q_i with i < c are at least those of the recursion, since r_i
+and the right-hand sides grow with all q. But no probability exceeds 1: if a q of the recursion does, then the true q_c
+is below the error, and the claim is refused. If the test refuses at some c, it also refuses at every larger c. Let c*
+be the least c at which it refuses. Then it refuses a true claim with probability q_(c*), which is below the error.
 
 A curve that is given by points (ε, δ) has g(y) = max over the points of e^-ε (y - δ), 1 - δ - e^ε (1 - y) and 0.
 """
@@ -73,9 +78,9 @@ class Guesses:
             raise ValueError(f"{self.right} right and {self.wrong} wrong guesses of {self.trials} targets: impossible")
 
     def log_e(self, epsilon: float, delta: float, stake: float) -> float:
-        """ln E, where E measures the evidence of these guesses against the claim that each target's label is (ε,
-        δ)-private. Under a true claim E has mean at most 1, so that E >= 1/p has probability at most p, and refutes the
-        claim at that level.
+        """ln E, where E measures the evidence of these guesses against the claim that each target's label is
+        (ε, δ)-private. If the claim is true, E has mean at most 1, so that E >= 1/p has probability at most p. So
+        E >= 1/p refutes the claim at level p.
 
         E is the product over the targets of 1 + λ(s - δ), where s is 1 for a right guess, -e^ε for a wrong one, and 0
         for none.
@@ -244,8 +249,8 @@ def right_and_wrong(
 
 
 def _largest(true: Callable[[float], bool], most: float, halvings: int = 60) -> float:
-    """The largest x in [0, most] up to which `true` holds, found by bisection: at most most · 2^-halvings too small,
-    never too large. 0 if `true` does not hold at 0.
+    """The largest x in [0, most] up to which `true` holds, found by bisection. It is never too large, and too small by
+    at most `most` · 2^-halvings. It is 0 if `true` does not hold at 0.
     """
     if not true(0.0):
         return 0.0
@@ -267,14 +272,14 @@ _HALVINGS = 26
 """How often [0, 50] is halved until the interval is shorter than 1e-6; a proved μ or ε is rounded down to a multiple of
 1e-6."""
 _ROUNDING = 1e-15
-"""Amount by which 1 - δ is lowered, as it is rounded."""
+"""Amount by which 1 - δ is lowered to allow for its rounding."""
 
 
 def curve_of(epsilons: Sequence[float], deltas: Sequence[float]) -> Curve:
     """The trade-off curve that a mechanism guarantees if it is (ε, δ)-private at each of the given pairs.
 
     It is a function of y: a test that is right about one label with probability y is wrong about the other label with
-    at least the probability returned.
+    at least the probability that the function returns.
     """
     spent = np.asarray(deltas, dtype=np.float64)
     powers, rest = np.exp(np.asarray(epsilons)), 1.0 - spent - _ROUNDING

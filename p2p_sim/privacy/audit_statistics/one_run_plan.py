@@ -1,8 +1,8 @@
-"""The plan of an attack in one run: which labels are guessed at each ε, at which stake, and how much they should prove.
+"""The plan of an attack in one run: which labels are guessed at each ε, at which stake, and what guesses should prove.
 
 An attack gives each target a score: the larger the score, the likelier her label is 1. The score is the log-likelihood
-ratio where the law is known; elsewhere a classifier learns it from other runs. A pilot run, with a seed of its own,
-picks for each ε the score and the thresholds that are expected to prove most. After the pilot nothing is chosen. A
+ratio where the law is known; elsewhere a classifier learns a score from other runs. A pilot run, with a seed of its
+own, picks for each ε the score and the thresholds that are expected to prove most. After the pilot nothing is chosen. A
 *stake* is the weight λ that a test gives to a guess (`one_run_guesses`).
 """
 
@@ -90,8 +90,8 @@ class GuessEvent:
     def power(self, claimed: float, leaked: float, trials: int) -> float:
         """The test's power: about the probability that it refuses a claimed δ(ε), if the true δ(ε) is `leaked`.
 
-        In the pilot the rule's guesses reached Pr[right] - e^ε Pr[wrong] = r, cut to at most `claimed`. If more is
-        leaked, they are assumed to reach r · leaked / claimed.
+        Let r be the Pr[right] - e^ε Pr[wrong] that the rule's guesses reached in the pilot, but at most `claimed`. If
+        more than `claimed` is leaked, the guesses are assumed to reach r · leaked / claimed.
 
         Args:
             claimed, leaked: values of δ at this rule's ε. trials: how many targets there are.
@@ -102,7 +102,7 @@ class GuessEvent:
         grown = reached * leaked / claimed
         if self.stake is None:
             return binomial_power(claimed, grown, trials, self.error)
-        # Pr[Σ ln(1 + λ(s - δ)) >= -ln error], with the sum taken as normal.
+        # Pr[Σ ln(1 + λ(s - δ)) >= -ln error], computed as if the sum were normally distributed.
         right = min(1.0, self.right + grown - reached)
         gains = log_factors(self.epsilon, claimed, self.stake)
         chances = np.array([right, self.wrong, max(0.0, 1.0 - right - self.wrong)])
@@ -152,13 +152,13 @@ class OneRunPlan:
 def plan_one_run(
     pilot: AttackScores, epsilons: Sequence[float], delta: float, *, trials: int, error: float, exact: Sequence[bool]
 ) -> OneRunPlan:
-    """Chooses the tests of an attack in one run by a pilot run, as those that are expected to prove the largest lower
+    """Chooses the tests of an attack in one run from a pilot run: those that are expected to prove the largest lower
     bounds of ε and δ.
 
     An attack gives each target, a user whose label is guessed, a score, which is larger if label 1 is likelier. For
-    each ε the plan states which attack's score is used, from which scores on 0 or 1 is guessed, and the stake: how
-    strongly one guess counts for or against the claim in the test. It is fixed here, because a stake that is chosen
-    after the guesses would make the test invalid.
+    each ε the plan states which attack's score is used, at which scores 0 or 1 is guessed, and the stake: how strongly
+    one guess counts for or against the claim in the test. The stake is fixed here, because a stake that is chosen after
+    the guesses would make the test invalid.
 
     Args:
         pilot: scores and labels of other targets, which do not count as evidence. epsilons: values at which δ(ε) is

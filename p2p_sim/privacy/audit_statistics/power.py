@@ -94,8 +94,9 @@ class AuditResult:
     trials: independent clusters in each of the two worlds. error: probability that a test rejects a sound mechanism.
     expected, expected_epsilon: the lower bounds of δ and ε that are expected if the mechanism does exactly what is
     claimed.
-    detectable: about the least δ(`epsilon`) of one of the attack's events at which the δ-test rejects the mechanism.
-    basis: how the exact figures were computed.
+    detectable: about how large δ(`epsilon`) of one of the attack's events must be for the δ-test to reject the
+    mechanism.
+    basis: how the exact values were computed.
     """
 
     observer: str
@@ -181,8 +182,8 @@ class AttackPlan:
         events += [] if pilot is None else [self._pilot_events(pilot)]
         expected = self._bounds(law.probabilities * self.trials, events)
         proved = self._bounds(worlds.astype(np.float64), events)
-        # The least δ that the δ-test detects: the exact δ plus what the bounds lose, or the least share of hits that
-        # proves, without misses, a δ above the exact one.
+        # The least δ that the δ-test detects is the larger of two numbers: the exact δ plus what the bounds lose, and
+        # the least share of hits that proves, without misses, a δ above the exact one.
         surplus = exact.upper + (float(law.deltas(self.epsilon).max()) - expected.delta)
         bound = partial(
             delta_lower, misses=0, trials=self.trials, epsilon=self.epsilon, error=ERROR / (2 * len(events))
@@ -209,10 +210,10 @@ class AttackPlan:
         """For label 0 and for label 1, two events that a pilot run shows to be evidence of this label.
 
         An event is a set of views, a view being all that the observer sees of one cluster. The first event is for the
-        lower bound of δ, the second for the lower bound of ε. The counts of the pilot are first smoothed: to the counts
-        of each label, the exact probabilities of the views are added, times the smaller of J/2 and a tenth of the
-        pilot's trials, as if so many more trials had come out as expected. The events are those that would prove about
-        most if the views came as often as these counts say.
+        lower bound of δ, the second for the lower bound of ε. The counts of the pilot are first smoothed, as if some
+        more trials had come out exactly as expected: to the counts of each label, the exact probabilities of the views
+        times the number of these trials are added. This number is the smaller of J/2 and a tenth of the pilot's trials.
+        The events are those that would prove about the most if the views came as often as the smoothed counts say.
 
         Args:
             pilot: (2, J) how often each of J views came in the pilot, with the target's label 0 and with 1.

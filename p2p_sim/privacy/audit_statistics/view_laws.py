@@ -71,9 +71,10 @@ def split(counts: Floats) -> Floats:
 SLACK = 1e-11
 """Relative rounding error that is allowed for in a tabulated probability.
 
-The error is proved to be below 3e-12 up to 100 submissions. Of this, 1e-12 is for the laws of k, X and t, each with 101
-values and so with an error of 102 times `VALUE_ERROR`. 2e-12 is for 1 - θ(n-c)/n in the law of t: this number is off by
-up to 100u, and is taken to powers of up to 100.
+The error is proved to be below 3e-12 up to 100 submissions. Of this, 1e-12 is for three laws: of k, of t, and of X, the
+number of other users whose noisy label is 1. Each has 101 values, and so an error of 102 times `VALUE_ERROR`. The other
+2e-12 is for 1 - θ(n-c)/n in the law of t against c colluding users: this number is off by up to 100u, with u = 2^-53,
+and is taken to powers of up to 100.
 """
 LARGEST_VIEW = 100
 """Largest number of submissions for which views are tabulated."""
@@ -158,7 +159,8 @@ def _count_laws(worlds: Sequence[OtherUsers], trials: int) -> Floats:
 class CountViews:
     """What the learner sees: t submissions, k of them ones. View (t, k) has the cell t (T+1) + k, with T = n · rounds.
 
-    members: c, users who collude with the learner. observer, basis: who sees this, and how ε and δ are computed.
+    members: c, number of users who collude with the learner. observer, basis: who sees this, and how ε and δ are
+    computed.
     """
 
     members = 0
@@ -252,9 +254,9 @@ class CoalitionViews:
     Otherwise the members know the noisy bits of f = f₀ + f₁ of the other n-c-1 non-members (`Pattern`). The members
     also know who fetched from a member, which tells them nothing. What is left is an exchange among n-c sources, with
     the noisy bits of f sources known. In this exchange non-members who fetched from non-members make t ~ Bin(n-c,
-    θ(n-c)/n) submissions. Everything that is conditioned on is seen by the coalition, and is independent of the
-    target's label. Take a pattern (f₀, f₁, j) and a view (s, t', k') of the exchange that is left. Together they have
-    the cell `cell_of_pattern` [f₀, f₁, j] + the cell of `split_cells` among n-c users.
+    θ(n-c)/n) submissions. The coalition sees everything that these laws are conditioned on, and all of it is
+    independent of the target's label. Take a pattern (f₀, f₁, j) and a view (s, t', k') of the exchange that is left.
+    Together they have the cell `cell_of_pattern` [f₀, f₁, j] + the cell of `split_cells` among n-c users.
 
     Args:
         cluster_size: n, at least 2.
@@ -299,9 +301,9 @@ class CoalitionViews:
         pattern.
 
         A cell is the number of one possible outcome of all that the coalition sees. With pattern (f₀, f₁, j) the c
-        members know the noisy labels of f₀ users with label 0 and f₁ with label 1, of which j are 1. Each pattern has a
-        run of 3 n'² cells, n' being the number of non-members, for what the learner sees; cells 0 and 1 are for a
-        target whose noisy label a member got.
+        members know the noisy labels of f₀ users with label 0 and f₁ with label 1, of which j are 1. For what the
+        learner sees, each pattern has 3 n'² consecutive cells, where n' is the number of non-members. Cells 0 and 1 are
+        for a target whose noisy label a member got.
         """
         first = np.full((self.members + 1,) * 3, -1, dtype=np.int64)
         for i, pattern in enumerate(self.patterns):

@@ -92,8 +92,8 @@ def _covering(exchange: LabelExchange, epsilon: float, delta: float) -> list[dic
     """
     half, first, revealed, intervals = (exchange.cluster_size - 1) // 2, 0, 0, []
     while first <= half:
-        # The largest number to reveal at which δ still holds, to 1/16: from twice the last number on it is doubled,
-        # then bisected.
+        # Search for the largest number of labels that may be revealed, to 1/16 of it: start at twice the last number,
+        # double, then bisect.
         most = half - first
         low, high = 0, most + 1  # `low` is allowed or 0; `high` is not allowed or above `most`
         probe = min(max(2 * revealed, 1), most)

@@ -50,9 +50,8 @@ def label_epsilon(n: int, classes: int, threshold: float, noise: Floats, resampl
 
     Args:
         n: number of users. classes: K. noise: (M, K) equally likely vectors, added to the label shares. threshold: τ,
-        the least
-            value that noisy shares are clipped to. resampling_prob: λ, the probability with which a noisy label is
-            drawn from the noisy shares.
+        the least value that noisy shares are clipped to. resampling_prob: λ, the probability with which a noisy label
+        is drawn from the noisy shares.
     """
     law = cache(lambda labels: noisy_label_law(labels, classes, threshold, noise, resampling_prob))
     # over all labels of the other users, up to their order, and all changes of the target's label

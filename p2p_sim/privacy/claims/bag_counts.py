@@ -44,8 +44,8 @@ def noisy_law(counts: Counts, noise_scale: float, size: int) -> Floats:
 
 
 def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases of the belief that plain class counts of a bag, a group of users, hide one label: its true δ at ε = 10
-    against `claimed`.
+    """Cases of the belief that the plain class counts of a bag, a group of users, hide one label. Each compares the
+    true δ at ε = 10 with `claimed`.
 
     The observer knows all labels of the bag but one, so that the true δ is 1 and the belief is refuted.
 
@@ -53,14 +53,14 @@ def plain_cases(claimed: float = 0.5) -> Iterator[ClaimCase]:
         claimed: the largest δ at which the belief would count as true; at 1 it cannot fail.
     """
     for size, classes in itertools.product((2, 3, 5), (2, 3)):
-        # two certain outcomes have δ = 1 if they differ, else 0
+        # two deterministic outcomes have δ = 1 if they differ, else 0
         worst = float(any(first != second for first, second in neighbours(size, classes)))
         yield at_most(claimed, worst, None, size * classes, users=size, K=classes, epsilon=10.0)
 
 
 def noisy_cases(moved: int | None = None) -> Iterator[ClaimCase]:
-    """Cases of the claim that noisy class counts of a bag, a group of users, are ε-label private: the exact ε at δ = 0
-    against ε.
+    """Cases of the claim that the noisy class counts of a bag, a group of users, are ε-label private. Each compares the
+    exact ε at δ = 0 with the claimed ε.
 
     The exact value is the largest log-ratio of probabilities over all outputs and all bags of two or three users that
     differ in one label.

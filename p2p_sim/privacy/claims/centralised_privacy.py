@@ -9,9 +9,10 @@ The event "q̃ is τ everywhere but at a" is exactly "the noisy share of a is at
 clipped to τ". Suppose that in D the share of a is at most 1-(K-1)τ and that of b at least τ. Then both noises are in
 their exponential tails, and the event is e^(2/σ) times as likely under D: one changed label moves two shares.
 
-For K >= 3, suppose that the share of a is at most τ and that of b at least τ. Then the same is true of the event "q̃(b)
-= τ and τ < q̃(a) <= τ + x". This event implies that b was clipped to τ and that a's noisy share is above τ. Together
-with "the noisy label of user 1 is a" the event's log-ratio tends to 2/σ + ln(1 + (1-λ)/(λτ)) as x goes to 0.
+For K >= 3, suppose that the share of a is at most τ and that of b at least τ. Then the event "q̃(b) = τ and
+τ < q̃(a) <= τ + x" is likewise e^(2/σ) times as likely under D. This event implies that b was clipped to τ and that a's
+noisy share is above τ. Together with "the noisy label of user 1 is a", the event's log-ratio tends to
+2/σ + ln(1 + (1-λ)/(λτ)) as x goes to 0.
 """
 
 import itertools
@@ -85,8 +86,8 @@ def theorem1_cases(bound: Callable[[float, float, float], float]) -> Iterator[Cl
 
 
 def theorem6_cases(offset: float = 0.0) -> Iterator[ClaimCase]:
-    """Cases of Theorem 6, each a stated bound and the value from random draws of Algorithm 1's noisy label distribution
-    q̃.
+    """Cases of Theorem 6. Each compares a stated bound with the value from random draws of q̃, Algorithm 1's noisy
+    label distribution.
 
     There are five bounds, numbered by "quantity" in each case's parameters: 0, q̃ is at least τ; 1, q̃ is at most 1; 2
     and 3, its sum is at most and at least 1; 4, the least singular value of the matrix (1-β) I + β q̃ 1ᵀ, by which

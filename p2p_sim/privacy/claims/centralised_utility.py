@@ -70,8 +70,9 @@ def modified_risk(
     likely values, with two classes.
 
     A noisy label is drawn from the noisy label shares q̃ with probability λ, else it is the true label. The modified
-    loss at a noisy label y is (ℓ(h, x, y) - β Σ_z q̃(z) ℓ(h, x, z))/(1-β). If β = λ, it undoes this noise on average.
-    The result also has the mean L1 distance of q̃ from the true shares, and the largest absolute modified loss.
+    loss at a noisy label y is (ℓ(h, x, y) - β Σ_z q̃(z) ℓ(h, x, z))/(1-β). If β = λ, the modified loss undoes this
+    noise on average. The result also has the mean L1 distance of q̃ from the true shares, and the largest absolute
+    modified loss.
 
     Args:
         n: users, all in one cluster. positive: p(1|x) of each point. loss: (2, 2) the loss ℓ(h, x, y), by x and y.
@@ -98,10 +99,10 @@ def modified_risk(
 def lemma6_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of Lemma 6: the difference of two risks, |R_{β,β} - R_{β,λ}|, against factor · L̃ |β-λ| (φ + ψ).
 
-    R_{β,λ} is the mean loss of a hypothesis on noisy labels, which replace the true label with probability λ, after a
-    correction of the loss that suits the probability β. L̃ is the largest corrected loss. ψ is the mean L1 distance of
-    the cluster's noisy label shares from the true ones. φ is the mean L1 distance of a point's label distribution from
-    the cluster's. The noise is replaced by a quadrature.
+    R_{β,λ} is the mean loss of a hypothesis on noisy labels. A noisy label replaces the true one with probability λ,
+    and the loss is corrected as if this probability were β. L̃ is the largest corrected loss. ψ is the mean L1 distance
+    of the cluster's noisy label shares from the true ones. φ is the mean L1 distance of a point's label distribution
+    from the cluster's. The noise is replaced by a quadrature.
 
     Args:
         factor: below 1 for a control, which must fail.

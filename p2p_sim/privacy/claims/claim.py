@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 TOLERANCE = 1e-9
-"""If a claim is attained exactly, its ratio is 1; rounding may lower it by at most this much."""
+"""If a claim is attained exactly, its slack, a ratio, is 1; rounding may lower this ratio by at most this much."""
 
 VECTOR = "Vector approximation"
 STACKING = "Privacy-preserving stacking"
@@ -20,7 +20,7 @@ class ClaimCase:
     """One evaluation of a claim, at one choice of parameters: how much slack the claim has.
 
     The slack is a ratio: claimed over true value for an upper bound, true over claimed value for a lower bound.
-    claimed: the printed figure. ratio_low: the ratio with a certified bound of the true value; if it is at least 1, the
+    claimed: the printed value. ratio_low: the ratio with a certified bound of the true value; if it is at least 1, the
     claim holds here. ratio_high: the ratio with an attained value; if it is below 1, the claim is refuted. where:
     parameters and values, the true one among them. size: how large the case is; the smallest of all counter-examples is
     reported.
@@ -66,11 +66,12 @@ def _ratio(larger: float, smaller: float) -> float:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The outcome of checking a claim: whether it holds in all cases, with how much slack, else a counter-example.
+    """The outcome of checking a claim: whether the claim holds in all cases and with how much slack, or else a
+    counter-example.
 
     name, paper, statement, corrected, belief: copied from the claim. holds: whether no case refutes the claim.
-    tightest, loosest: the smallest and the largest finite slack; below 1 the claim fails. where: parameters of the
-    "tightest" and of the "loosest" case.
+    tightest, loosest: the smallest and the largest finite slack; if the smallest is below 1, the claim fails. where:
+    parameters of the "tightest" and of the "loosest" case.
     counterexample: parameters and values of the smallest case that refutes the claim; None if the claim holds.
     cases: how many cases were evaluated.
     """
@@ -108,8 +109,8 @@ class Claim:
         """Evaluate every case and return the verdict.
 
         Raises:
-            ArithmeticError: no case could be evaluated; or no case refutes the claim, but for one it could not be shown
-                to hold.
+            ArithmeticError: no case could be evaluated; or no case refutes the claim, but in some case it could not be
+                shown to hold.
         """
         cases = list(self.cases())
         if not cases:

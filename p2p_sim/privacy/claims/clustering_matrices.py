@@ -1,6 +1,7 @@
 """Claims on the label randomisation matrix Q = (1-β)I + β q 1ᵀ: Lemmas 1, 2 and 4 of the clustering paper.
 
-Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1. Its entries are indexed [y', y], as in line 29 of Algorithm 1.
+q is a distribution of K labels, and β lies in [0, 1). Q⁻¹ = (I - β q 1ᵀ) / (1-β), since 1ᵀq = 1. Its entries are
+indexed [y', y], as in line 29 of Algorithm 1.
 """
 
 import itertools
@@ -31,7 +32,9 @@ def inverse_matrix(q: Floats, beta: float) -> Floats:
 
 
 def distributions(classes: int) -> list[Floats]:
-    """Distributions (K,) of K labels on which claims are checked: uniform, one class, two halves, and 8 random ones."""
+    """Distributions (K,) of K labels on which claims are checked: uniform, all on one label, half on each of two
+    labels, and 8 random ones.
+    """
     rng = np.random.default_rng([SEED, classes])
     certain, halves = np.zeros(classes), np.zeros(classes)
     certain[0], halves[:2] = 1.0, 0.5
@@ -41,15 +44,15 @@ def distributions(classes: int) -> list[Floats]:
 
 def _matrices() -> Iterator[tuple[Floats, float]]:
     """Pairs of a label distribution q (K,) and a number β, for the matrices Q = (1-β)I + β q 1ᵀ on which every lemma is
-    checked: K from 2 to 50, for each K eleven q (uniform, certain, two halves, 8 random ones), for each q β from 0 to
-    0.999.
+    checked. K goes from 2 to 50. Each K has eleven q (uniform, all on one label, half on each of two, 8 random ones),
+    and each q has values of β from 0 to 0.999.
     """
     return itertools.product((q for classes in CLASSES for q in distributions(classes)), BIASES)
 
 
 def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Lemma 1: for each matrix Q its least singular value, against a lower bound, a function of K and
-    β.
+    """Yields cases of Lemma 1. Each compares the least singular value of a matrix Q with a lower bound, a function of K
+    and β.
     """
     for q, beta in _matrices():
         value = float(np.linalg.svd(randomisation_matrix(q, beta), compute_uv=False)[-1])
@@ -57,7 +60,7 @@ def singular_value_cases(bound: Callable[[int, float], float]) -> Iterator[Claim
 
 
 def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Lemma 2: for each matrix Q the largest column sum of |Q⁻¹|, against a bound, a function of K and
+    """Yields cases of Lemma 2. Each compares the largest column sum of |Q⁻¹| with an upper bound, a function of K and
     β.
     """
     for q, beta in _matrices():
@@ -66,8 +69,8 @@ def column_sum_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase
 
 
 def modified_loss_cases(bound: Callable[[int, float], float]) -> Iterator[ClaimCase]:
-    """Yields cases of Lemma 4: for each matrix Q the largest |Σ_y' Q⁻¹[y', y] ℓ(y')|, against a bound, a function of K
-    and β.
+    """Yields cases of Lemma 4. Each compares the largest |Σ_y' Q⁻¹[y', y] ℓ(y')| of a matrix Q with an upper bound, a
+    function of K and β.
 
     This is the largest modified loss over all labels y and all losses ℓ in [0, 1]; losses of 0 and 1 attain it.
     """

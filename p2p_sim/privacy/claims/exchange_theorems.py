@@ -23,8 +23,8 @@ LARGE = tuple(
 
 
 def lemma8_cases(constant: float = 3.0) -> Iterator[ClaimCase]:
-    """Cases of Lemma 8, the inequality (1 + s/x)^(s x^a) <= e^(2a-1) + 3/x^a: both sides at values of x from 2 to 10⁸,
-    for s = 1 or -1 and a = 1/2 or 1.
+    """Cases of Lemma 8, the inequality (1 + s/x)^(s x^a) <= e^(2a-1) + 3/x^a. Each compares both sides at one x from 2
+    to 10⁸, for s = 1 or -1 and a = 1/2 or 1.
 
     Args:
         constant: replaces the 3; a smaller one makes a control, which must fail.
@@ -77,8 +77,8 @@ def theorem3_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of the last step in Theorem 3's proof, two for each cluster size s and sampling rate θ.
 
-    Lemma 9 gives an ε and a δ that depend on a free number ξ. At ξ = 4√ln s its ε must be at most factor · the
-    theorem's ε, which is line (32) of the proof, and its δ at most 1/s².
+    Lemma 9 gives an ε and a δ that depend on a free number ξ. At ξ = 4√ln s the lemma's ε must be at most factor · the
+    theorem's ε, which is line (32) of the proof, and the lemma's δ at most 1/s².
 
     Args:
         factor: below 1 for a control, which must fail.
@@ -98,8 +98,8 @@ def theorem3_proof_cases(factor: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
-    """Cases of a claim in Table 1, its last row: the exchange is (ε, 1/s²)-private with a flip probability α = Õ(φ),
-    that is, φ up to logarithms. Checked is whether Theorem 3's α = 4√2 ln s/√(θs) is at most 10 φ ln² s. It is not:
+    """Cases of a claim in the last row of Table 1: the exchange is (ε, 1/s²)-private with a flip probability α = Õ(φ),
+    that is, φ up to logarithms. Each checks whether Theorem 3's α = 4√2 ln s/√(θs) is at most 10 φ ln² s. It is not:
     these cases refute the claim.
 
     The row is for sampling rate θ = ε and clusters of s = 1/(φε²) users; φ is the heterogeneity, the mean L1 distance
@@ -117,7 +117,7 @@ def table1_theorem3_cases(power: float = 1.0) -> Iterator[ClaimCase]:
 
 
 def table1_exact_cases(constant: float = 4.0) -> Iterator[ClaimCase]:
-    """Cases of a claim in Table 1, its last row: with a flip probability α = `constant` · φ ln s the exchange is (ε,
+    """Cases of a claim in the last row of Table 1: with a flip probability α = `constant` · φ ln s the exchange is (ε,
     1/s²)-label private against the learner. Each case compares the exact ε at δ = 1/s², which the accountant computes,
     with ε.
 

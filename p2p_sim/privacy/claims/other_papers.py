@@ -14,9 +14,9 @@ from p2p_sim.privacy.rivals import laplace_tail
 
 
 def vector_cases(budget_share: float = 0.5) -> Iterator[ClaimCase]:
-    """Cases of the claim that a label of K classes is ε-private if it is released as K bits, of which the bit of the
-    true class is 1, and each bit is flipped with probability 1/(1 + e^(ε/2)). Each compares the exact pure ε, the
-    largest log-ratio over all 2^K outputs and all pairs of labels, with ε.
+    """Cases of the claim that a label of K classes is ε-private if it is released as K bits: the bit of the true class
+    is 1, the others are 0, and each bit is flipped with probability 1/(1 + e^(ε/2)). Each case compares the exact pure
+    ε, the largest log-ratio over all 2^K outputs and all pairs of labels, with ε.
 
     Args:
         budget_share: the share of ε that each bit gets; 1/2 in the paper, larger for a control, which must fail.
@@ -59,8 +59,8 @@ def model_log_density(w: Floats, x: Floats, y: Floats, *, strength: float, noise
     """Log-density (W,) at W models w, up to a constant, of the model that objective perturbation for logistic
     regression releases.
 
-    The released w minimises the sum of the n losses, plus n · strength · |w|²/2, plus b·w with random noise b. The
-    noise b(w) for which w is the minimiser is a bijection. So the log-density is -ε'|b|/2 + ln det db/dw.
+    The released w minimises the sum of the n losses, plus n · strength · |w|²/2, plus b·w with random noise b. The map
+    from w to the noise b(w) for which w is the minimiser is a bijection. So the log-density is -ε'|b|/2 + ln det db/dw.
 
     Args:
         w: (W, d) models. x, y: (n, d) features in the unit ball and (n,) labels ±1. strength: λ + Δ, the given plus the
@@ -76,9 +76,9 @@ def plr_cases(budget: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of the claim that objective perturbation for logistic regression is ε-private: the largest log-ratio found
     between densities of the released model, against ε.
 
-    The data sets have one or two examples in one or two dimensions; two that are compared differ in the features and
-    the label of one example. The log-ratio is the largest on a grid of models, which is a lower bound of the true one.
-    So the cases can refute the claim; that it holds beyond the grid rests on the paper's proof.
+    The data sets have one or two examples in one or two dimensions. Two data sets that are compared differ in the
+    features and the label of one example. The log-ratio is the largest on a grid of models, which is a lower bound of
+    the true one. So the cases can refute the claim; that it holds beyond the grid rests on the paper's proof.
 
     Args:
         budget: factor of ε', which sets the noise; above 1 for a control, which must fail.
@@ -138,7 +138,7 @@ def stability_cases(shift: float = 1.0) -> Iterator[ClaimCase]:
 
 def histogram_rule_cases(noise: float = 1.0) -> Iterator[ClaimCase]:
     """Cases of the claim that the histogram rule is ε-private: this classifier decides in each cell of the feature
-    space by the sign of the sum of votes ±1/2 there, after Laplace noise. Each case compares with ε the pure ε of the
+    space by the sign of the sum of votes ±1/2 there, after Laplace noise. Each case compares ε with the pure ε of the
     decisions in two cells if one example moves between them or changes its label.
 
     Args:

@@ -27,9 +27,9 @@ class BoundsRow:
     cluster_size, flip_prob, sampling_rate, delta: n, α, θ, δ.
     epsilon_paper: the bound of Lemma 9; None where the lemma does not apply.
     epsilon_lower, epsilon_upper: the accountant's lower and upper bound.
-    epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α; at most ε₀.
+    epsilon_closed_form: the least ε for which `sufficient_flip_prob` is at most α; at most ε₀ of the noisy label alone.
     epsilon_gaussian: the ε of the Gaussian limit for large n.
-    epsilon_shuffled_lower: ε of the shuffled noisy labels of all users, if all others hold the same label.
+    epsilon_shuffled_lower: ε of the shuffled noisy labels of all users, if all users but one hold the same label.
     """
 
     cluster_size: int
@@ -48,8 +48,8 @@ def bounds_table(
     sizes: Sequence[int] = SIZES, rates: Sequence[float] = RATES, flip_prob: float = FLIP_PROB
 ) -> list[BoundsRow]:
     """Several bounds of the learner's ε side by side, a row for each sampling rate and cluster size n, at δ = 1/n²: the
-    paper's Lemma 9, the accountant's lower and upper bound, an explicit formula's (corrected Theorem 3), the Gaussian
-    limit's for large n, and the ε of all noisy labels, shuffled. The defaults take about 10 s.
+    paper's Lemma 9, the accountant's lower and upper bound, that of an explicit formula (corrected Theorem 3), that of
+    the Gaussian limit for large n, and the ε of all noisy labels, shuffled. The defaults take about 10 s.
 
     Args:
         sizes: cluster sizes n. rates: sampling rates θ. flip_prob: α, by default 0.1.
@@ -76,8 +76,8 @@ def bounds_table(
 
 
 def closed_form_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, delta: float) -> float:
-    """The least ε at which an explicit formula proves (ε, δ)-label privacy of the exchange against the learner with
-    flip probability α = `flip_prob`; at most ε₀.
+    """The least ε at which an explicit formula proves that the exchange with flip probability α = `flip_prob` is (ε,
+    δ)-label private against the learner; at most ε₀.
 
     The formula is the corrected Theorem 3 (`sufficient_flip_prob`), which gives a sufficient flip probability for each
     (ε, δ). ε₀ is the ε of the noisy label alone.
@@ -115,7 +115,8 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 
 
 def shuffled_epsilon(cluster_size: int, flip_prob: float, delta: float) -> float:
-    """ε at δ of all n noisy labels, shuffled, if all users but the target hold label 0: a lower bound over data sets.
+    """ε at δ of all n noisy labels, shuffled, if all users but the target hold label 0: a lower bound of the largest ε
+    over all data sets.
 
     The number of noisy ones is X or X + 1, with X ~ Bin(n-1, α). The result is the larger ε of the two directions.
     """

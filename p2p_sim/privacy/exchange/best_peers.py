@@ -24,7 +24,7 @@ PARTS = (0.25, 0.5, 0.75)
 """Shares of users who ask the smaller number of peers, in the mixtures of two numbers that are compared."""
 NO_ERROR = 1e-12
 """An error up to this value counts as none. Sums for errors leave out the smallest and the largest numbers of
-submissions, each with at most this probability."""
+submissions, with at most this probability at each end."""
 
 
 @dataclass(frozen=True)
@@ -86,9 +86,9 @@ def missed(size: int, flip_prob: float, kernel: Kernel, sampling_rate: float, ma
 
     Args:
         size: n, users of the cluster. flip_prob: α, the probability that a user's noisy label is not her label. kernel:
-        the rule by which a user makes her submission from peers' noisy labels, which gives the probability that it is a
-        1 for each number of ones among the n noisy labels. sampling_rate: θ, the probability with which each user
-        submits. majority: share of users with the commoner label.
+        the rule by which a user makes her submission from peers' noisy labels; it gives, for each number of ones among
+        the n noisy labels, the probability that the submission is a 1. sampling_rate: θ, the probability with which
+        each user submits. majority: share of users with the commoner label.
     """
     share, _ = kernel.shares(np.arange(size + 1, dtype=np.float64), size)
     least, most = (int(scipy.stats.binom.ppf(part, size, sampling_rate)) for part in (NO_ERROR, 1.0 - NO_ERROR))

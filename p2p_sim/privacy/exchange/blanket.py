@@ -7,17 +7,18 @@ for one of the target's two labels, evidence for the other label, or evidence fo
 - which submissions carry the same user's message: V different users are *visited*;
 - which users other than the target have a message outside the blanket, and which submissions carry these messages.
 
-Let D visited users remain. The learner does not know who these D users are, nor whether the target is among them. Given
-V, the odds that the target is among the D are D/γ : (n - V), by counting, and each of the D is equally likely to be the
-target. Compare the likelihoods of the D messages under the target's two labels with the likelihood of D messages of the
-blanket:
+Let D visited users remain: those whose message is not revealed to be outside the blanket. The learner does not know who
+these D users are, nor whether the target is among them. Given V, the odds that the target is among the D are
+D/γ : (n - V), by counting, and each of the D is equally likely to be the target. Compare the likelihoods of the D
+messages under the target's two labels with the likelihood of D messages of the blanket:
 
     δ(ε) <= (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+ ,
 
-where Y is `kinds`/γ times a message's *worth* if the message belongs to the blanket, else 0; Y has mean 1 - e^ε. A
-message of the blanket is worth `keep` with probability 1/kinds, `-lose` with probability 1/kinds, else `-rest`. The
-number of times that each of the D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et
-al. (2019) for all n messages, shuffled.
+where Y_1, Y_2, ... are independent copies of Y, and [x]_+ = max(0, x). Y is `kinds`/γ times a message's *worth* if the
+message belongs to the blanket, else 0; Y has mean 1 - e^ε. A message of the blanket is worth `keep` with probability
+1/kinds, `-lose` with probability 1/kinds, else `-rest` (the fields of `Blanket`). The number of times that each of the
+D messages is repeated is no further evidence. If V = n, this is Lemma 5.3 of Balle et al. (2019) for all n messages,
+shuffled.
 
 The bound grows with V: by Jensen's inequality, replacing Y_V by its mean 1 - e^ε does not raise the expectation.
 
@@ -142,7 +143,7 @@ class Blanket:
         kinds: k, at least 2, perhaps a fraction; 1/k is the probability of each of the two kinds of messages that are
             evidence for a label.
         keep, lose, rest: messages of the three kinds are worth keep, -lose and -rest; lose and rest are at least 0.
-        growth: e^ε - 1, rounded down, in units in which E Y = 1 - e^ε.
+        growth: e^ε - 1, rounded down; keep, lose and rest are in units in which E Y = 1 - e^ε.
     """
 
     users: int
@@ -213,10 +214,11 @@ def _walk(users: int, share: float, kinds: float, visited: Blocks, blocks: tuple
     evidence for one of the target's two labels.
 
     Let P and Q be the laws of what the learner sees under these two labels. Each message has a worth, what it adds to
-    the sum of P - e^ε Q. The n - V users whose messages are not submitted lower the sum by a charge c = (n -
-    V)(e^ε-1)γ/k. Given V, the bound of δ(ε) is kV/n times the mean, over b, of E [ mean of b+1 worths - c/(b+1) ]_+,
-    where [x]_+ = max(0, x). The mean of b+1 worths falls with b (in the convex order), and c/(b+1) falls too. So for a
-    block of values of b, the bound takes the mean at the block's first b and c/(b+1) at its last.
+    the sum of P - e^ε Q. The n - V users whose messages are not submitted lower the sum by a charge
+    c = (n - V)(e^ε-1)γ/k. Given V, the bound of δ(ε) is kV/n times the mean, over b, of
+    E [ mean of b+1 worths - c/(b+1) ]_+, where [x]_+ = max(0, x). The mean of b+1 worths falls with b (in the convex
+    order), and c/(b+1) falls too. So for a block of values of b, the bound takes the mean at the block's first b and
+    c/(b+1) at its last.
 
     Args:
         users: n. share: γ, the probability that a message belongs to the blanket. kinds: k; 1/k is the probability that

@@ -19,7 +19,7 @@ def calibrate_flip_prob(
 
     Bisection is correct, since at fixed ε the largest δ over data sets does not increase in α. The reason is that more
     flips are a post-processing of the target's bit and a mixture over the others' labels. Every distinct cluster size
-    is evaluated. α is 0 or at least about 1e-6.
+    is evaluated. The result is 0 or at least about 1e-6.
 
     Args:
         sizes: cluster sizes, each at least 2. num_classes: K. sampling_rate: θ in (0, 1].
@@ -115,9 +115,9 @@ def best_sampling_rate(
     utility_bound: Callable[[float, float], float],
     rates: Iterable[float] = (0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0),
 ) -> Calibrated:
-    """For two classes: the sampling rate θ, among those given, at which a user-supplied bound of the utility loss is
-    smallest, if at each θ the flip probability α is the smallest one certified for (ε, δ). The result has this θ, its α
-    and its bound.
+    """For two classes: of the given sampling rates θ, the one at which a bound of the utility loss, a function that the
+    caller supplies, is smallest. At each θ the flip probability α is the smallest one certified for (ε, δ). The result
+    has the best θ, its α and its bound.
 
     Args:
         sizes: cluster sizes, each at least 2. epsilon, delta: the target against the learner. utility_bound: a function

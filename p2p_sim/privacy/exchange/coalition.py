@@ -27,8 +27,8 @@ def coalition_delta(cluster_size: int, flip_prob: float, sampling_rate: float, m
 
     In small clusters (up to 40 non-members and 4 members) all cases of which other users the members asked, and which
     noisy labels they got, are enumerated; the bounds then differ by rounding alone. In large clusters the lower bound
-    ignores what the members got. For the upper bound they are told the noisy labels of c other users, and which
-    submissions carry these.
+    ignores what the members got. For the upper bound the members are told the noisy labels of c other users, and which
+    submissions carry these labels.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c. epsilon: ε.
@@ -63,7 +63,7 @@ def bracketing_exchanges(cluster_size: int, flip_prob: float, sampling_rate: flo
     The coalition is the learner with c `members` of a large cluster. Each member asks one user, so that together they
     learn the noisy labels of at most c others. The first exchange is for the lower bound: the members forget what they
     got; an exchange of n - c users remains. The second one is for the upper bound: the members know the noisy labels of
-    c other users; an exchange of n - 2c users remains, which is None if there is no such user.
+    c other users; an exchange of n - 2c users remains; it is None if n - 2c is below 1.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ; the rates of the two exchanges are rounded down for the lower
@@ -81,7 +81,8 @@ def unasked_epsilon(cluster_size: int, flip_prob: float, sampling_rate: float, m
     """An upper bound of the coalition's ε at δ over all data sets, if no member asked the target.
 
     For the bound, the noisy bits of c others, and which submissions carry these bits, are revealed to the members. This
-    is not less than they know, since by asking they learn at most c bits. The bound is ε₀ if no other user remains.
+    is at least what the members know, since by asking they learn at most c bits. The bound is ε₀, the ε of the noisy
+    label alone, if no other user remains.
 
     Args:
         cluster_size: n. flip_prob: α. sampling_rate: θ. members: c, 0 to n-1. delta: δ in (0, 1).

@@ -66,9 +66,9 @@ class _Target:
 
         δ(ε) is the larger of two divergences, which the theorem bounds separately: that of what the learner sees under
         the target's label 1 from that under her label 0, and the reverse. At the first α the bound of the first
-        divergence is δ, for data sets in which all other users hold the same label. A third α is where this is true of
-        the bound of the second divergence; the second value returned is the larger of both α. Whether the other
-        conditions of the theorem hold there is not checked.
+        divergence is δ, for data sets in which all other users hold the same label. Let α' be where the bound of the
+        second divergence is δ for these data sets; the second value returned is the larger of the first α and α'.
+        Whether the other conditions of the theorem hold there is not checked.
         """
         n, s, gamma, eta, shrink = self.n, self.s, self.gamma, self.eta, math.exp(-self.epsilon)
         up = _smaller_root(gamma + eta, gamma + s * eta, (self.log_inverse_delta + gamma + 2 * self.epsilon) / n)

@@ -122,8 +122,8 @@ class DeltaEvaluator:
         s, tail = self.setting, self.submissions.log_tail
         if math.isinf(tail):
             return True
-        # columns: values of X that a table sums over, near the mean of X at m = 0 or, with a kernel, near half the
-        # others
+        # columns: values of X that a table sums over, near the mean of X at m = 0 or, if submissions are not single
+        # labels (a kernel), near half the others
         most, world, others = max(self.submissions.counts), s.world(0), s.sources - 1
         mean = others * s.flip_prob if world.kernel is None else others / 2.0
         low, high = bernstein_window(mean, others * s.flip_prob * (1.0 - s.flip_prob), others, tail)
@@ -140,11 +140,12 @@ class DeltaEvaluator:
         over them: a lower and an upper bound of δ. t is binomial, and δ given t does not decrease in t, so that each t
         stands for a block of neighbouring values.
 
-        In small clusters all t are there. Else very improbable t are left out; the upper bound adds their probability.
+        In small clusters all t are kept. Else very improbable t are left out; the upper bound adds their probability.
         """
         s, log_tail = self.setting, -math.inf
         if self.change > NARROW or s.sources > SUMMED_IN_FULL or s.trials > TABULATED:
-            # a truncated probability counts up to e^ε₀ times in δ: then each changes δ by at most e^-14 = 1e-6 of it
+            # a truncated probability enters δ with a factor of up to e^ε₀; at this limit it changes δ by at most
+            # e^-14 = 1e-6 of δ
             log_tail = max(self.log_delta - 14.0 - local_epsilon(s.flip_prob), _LEAST_TAIL)
         return SubmissionCounts.of(
             s.trials, s.rate, s.sources, log_tail=log_tail, log_delta=self.log_delta, change=self.change
@@ -235,8 +236,8 @@ class DeltaEvaluator:
 
         Args:
             largest: the bound of δ that is followed, as a function of ε and, optionally, of the laws from which δ is
-            computed: without this argument the accurate laws, else others, here the rough ones. ones: the data sets, by
-            how many others hold label 1; the rough curve is for the first. low, high: smallest and largest ε that are
+            computed; these are the accurate laws by default, and here also the rough ones. ones: the data sets, by how
+            many others hold label 1; the rough curve is for the first. low, high: smallest and largest ε that are
             looked at.
         """
         if largest(low) <= delta:
@@ -270,9 +271,9 @@ def rough_log_delta(attained: Callable[[float], float]) -> float:
     """The logarithm of a rough δ, for a δ that is not known yet: a multiple of 8, at least -690, and not above ln δ. It
     is used to decide which probabilities are so small beside δ that sums may leave them out.
 
-    How it is found: from a guess x of ln δ on, downwards, until a sum whose omissions suit the guess gives a lower
-    bound of δ that is not small beside e^x. If no positive δ is found, as δ is too small for double precision, the
-    result is -1152.
+    How it is found: a guess x of ln δ is lowered until a sum whose omissions suit the guess gives a lower bound of δ
+    that is not small beside e^x. If no positive δ is found, as δ is too small for double precision, the result is
+    -1152.
 
     Args:
         attained: a function of x that gives a lower bound of δ, computed by sums that leave out what is small beside

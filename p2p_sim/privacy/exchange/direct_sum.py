@@ -4,18 +4,20 @@
 which k are ones.
 
 **Sums over some X only.** A sum over X may be evaluated at some values of X only. How far apart may these values be?
-Let X be the number of noisy ones among N others. Let E be an event of the learner's view given t submissions; its
-probability is Σ_x f(x), f(x) = Pr[X = x and E]. Summing h f(x) over multiples x of h only is off by Σ φ(2πj/h), j =
-1..h-1, where φ(w) = E[e^(iwX); E]: the sum over j = 0..h-1 of e^(2πijx/h) is h at the multiples of h and 0 elsewhere.
+Let X be the number of noisy ones among N others. Let G be an event of the learner's view given t submissions; its
+probability is Σ_x f(x), f(x) = Pr[X = x and G]. Suppose that h f(x) is summed over the multiples x of a whole number h
+only. Then the error is Σ φ(2πj/h), j = 1..h-1, where φ(w) = E[e^(iwX); G], since the sum over j = 0..h-1 of e^(2πijx/h)
+is h at the multiples of h and 0 elsewhere.
 
-A user is *fetched* if a submission carries her label. Given who is fetched, E depends on the noisy bits of the fetched
-users alone. A user is not fetched with probability q = (1-1/S)^t. If she is not, she multiplies φ by 1-α + αe^(iw) or α
-+ (1-α)e^(iw), a number of modulus r = √(1 - 4α(1-α) sin²(w/2)). Hence |φ| <= E[r^U], where U users are not fetched. r^U
-is the probability that all members of a random set, which holds each user with probability 1-r, are fetched. By
-induction, all members of a set of j users are fetched with probability at most (1-q)^j. For given that a further user
-is not fetched, each submission falls on the set with probability j/(S-1) in place of j/S, so that the probability to
-fetch the whole set is no smaller. Hence, given that she is fetched, this probability is no larger. So E[r^U] <= (1 -
-(1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of the h-1 terms has w = 2π/h.
+A user is *fetched* if a submission carries her label. Given who is fetched, G depends on the noisy bits of the fetched
+users alone. With S sources, a user is not fetched with probability q = (1-1/S)^t. If she is not, her bit multiplies φ
+by 1-α + αe^(iw) or α + (1-α)e^(iw), α the flip probability; this is a number of modulus r = √(1 - 4α(1-α) sin²(w/2)).
+Hence |φ| <= E[r^U], where U users are not fetched. r^U is the probability that all members of a random set, which holds
+each user with probability 1-r, are fetched. By induction, all members of a set of j users are fetched with probability
+at most (1-q)^j. For given that a further user is not fetched, each submission falls on the set with probability j/(S-1)
+in place of j/S, so that the probability to fetch the whole set is no smaller. Hence, given that she is fetched, this
+probability is no larger. So E[r^U] <= (1 - (1-r)q)^N <= exp(-N q (1-r)), and 1-r >= 2α(1-α) sin²(w/2). The largest of
+the h-1 terms has w = 2π/h.
 """
 
 import math
@@ -42,19 +44,19 @@ from p2p_sim.privacy.exchange.majority_kernel import Kernel, Shares
 from p2p_sim.privacy.randomized_response import Coefficients
 
 _FURTHER = 12.0
-"""A window of k leaves out a probability whose ln is `log_tail` less this number, so that normalising changes
-little."""
+"""A window of k, the number of ones among t submissions, leaves out a probability whose ln is `log_tail` minus this
+number, so that normalising changes little."""
 _CELLS = 1_000_000
 """About how many binomial probabilities are computed in one array."""
 _UNSCALED = 4.0
-"""If a column's sum is at most this number times its number of values, the weights are divided by the sum, and not the
-column.
+"""If the sum of a column of binomial probabilities is at most this number times the column's length, the weights are
+divided by the sum, and not the column.
 
 Underflow of the weights may grow by this factor."""
 _TOGETHER = 150_000
 """Speed only: number of values below which all t are computed in one array, however different their windows are."""
 _BELOW = 16.0
-"""Summing some X only has an error whose ln is at most `log_tail` less this number, which adds little to a
+"""Summing some X only has an error whose ln is at most `log_tail` minus this number, which adds little to a
 truncation."""
 Ints = NDArray[np.int64]
 

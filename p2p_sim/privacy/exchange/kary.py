@@ -5,7 +5,8 @@ hide the target's label whatever the others' labels are (`blanket`): δ(ε) is a
 
     (1/n) E [ Y_1 + ... + Y_V + (n - V)(1 - e^ε) ]_+
 
-with V the number of users whose label is submitted. Y is keep/α' or -lose/α' with probability α' = α/(K-1) each,
+with V the number of users whose label is submitted. Each of Y_1, Y_2, ... is keep/α' or -lose/α' with probability
+α' = α/(K-1) each,
 1 - e^ε with probability (K-2)α', else 0, where keep = 1-α-e^ε α' and lose = e^ε(1-α) - α'.
 
 The lower bound of δ(ε) comes from one data set and from statistics that the learner can compute (`kary_lower_end`).
@@ -160,7 +161,7 @@ class KaryExchange(Accountant):
 
     def _blanket(self, epsilon: float, values: int = VISITED, blocks: tuple[int, int] = BLOCKS) -> float:
         """Upper bound of δ(ε) from the others' noisy labels that are uniform over all classes, whatever their true
-        labels: they hide the target's.
+        labels: such labels hide the target's label.
 
         The bound is a sum over V, the number of users whose label is submitted, and over the number of those among them
         whose noisy label is uniform. To be faster, both numbers are cut into blocks of neighbouring values, each of

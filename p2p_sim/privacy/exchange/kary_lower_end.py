@@ -10,11 +10,12 @@ independently adds w to d with probability θN/n, -w' with probability θN'/n, a
 The numbers of others that count in N and in N' are multinomial, with probability α' = α/(K-1) each. The target adds 1
 to N, to N' or to neither.
 
-Powers are taken by squaring. No base has a modulus above one, and a product of complex numbers has a relative error of
-at most √5·u (Brent, Percival and Zimmermann 2007). So the power adds less than 3nu, and an error of its base counts n
-times. Measured, not proved: the error of NumPy's complex expm1, below 4u relatively. So each term is off by less than
-(64 + 8n)u; the sum over P pairs of counts adds Pu. The series has M values, which are averaged, so that a probability
-has the same error as a value. `_DOUBT` charges four times this error for each of the M probabilities.
+Rounding, with η = 2^-53: powers are taken by squaring. No base has a modulus above one, and a product of complex
+numbers has a relative error of at most √5·η (Brent, Percival and Zimmermann 2007). So the power adds less than 3nη, and
+an error of its base counts n times. The relative error of NumPy's complex expm1, below 4η, is measured, not proved. So
+each term is off by less than (64 + 8n)η; the sum over P pairs of counts adds Pη. The series has M values, which are
+averaged, so that a probability has the same error as a value. `_DOUBT` charges four times this error for each of the M
+probabilities.
 """
 
 import math

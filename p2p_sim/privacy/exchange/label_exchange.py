@@ -142,8 +142,8 @@ class LabelExchange(OneCluster):
         (t submissions, k ones among them) to the probability.
 
         They determine δ(ε) of this data set. The logarithms of the probabilities can be passed to the library
-        dp-accounting to make a privacy loss distribution. Then state both directions: its default `symmetric=True`
-        looks at one direction only, and here δ may differ between the two.
+        dp-accounting to make a privacy loss distribution. Then state both directions: the library's default
+        `symmetric=True` looks at one direction only, and here δ may differ between the two.
 
         Args:
             ones: m, how many of the other n-1 users hold label 1.
@@ -167,7 +167,7 @@ class LabelExchange(OneCluster):
         releases together are computed from such pairs.
 
         An outcome is (t submissions, ones among them). Neighbouring values of t form a block: where more labels are
-        submitted than the block's smallest t, the learner is assumed to see only so many, which can only lower the
+        submitted than the block's smallest t, the learner is assumed to see only that many, which can only lower the
         bound. None if there may be more than 2048 submissions, or if α = 0.
         """
         trials = self.rounds * self.cluster_size

@@ -1,17 +1,17 @@
 """The learner's δ and ε in one cluster whose users submit majorities, bracketed over all data sets.
 
-A data set is m, how many of the other S - 1 users hold label 1; m up to half suffices. δ of any m is a lower bound. For
-the upper bound *reveal* the noisy bits of b others to the learner. For m = m'..m'+b these are m - m' users with label 1
-and b - (m - m') users with label 0. Then an exchange remains in which m' of the other S - 1 - b users hold label 1. A
-*kernel* gives the probability that a submission is a 1. One `dominating_kernel`, p̃, dominates the kernels of all these
-exchanges:
+Let S be the number of users. A data set is m, how many of the S - 1 users besides the target hold label 1; m up to half
+suffices. δ of any m is a lower bound. For the upper bound *reveal* the noisy bits of b others to the learner. For
+m = m'..m'+b these b others are m - m' users with label 1 and b - (m - m') users with label 0. Then an exchange remains
+in which m' of the other S - 1 - b users hold label 1. A *kernel* gives the probability that a submission is a 1. One
+`dominating_kernel`, p̃, dominates the kernels of all these exchanges:
 
     max over m = m'..m'+b of  δ_{S,m}(ε)  <=  δ(ε) of S - 1 - b others, m' of them with label 1, and the kernel p̃.
 
 In the Gaussian limit ε is about √(2 ln(1/δ)) / √V, V = S (D(p) S/t + α(1-α)), D = g(1-g)/g'², where g(p) is the kernel
 at the share p of noisy ones and t the number of submissions. The kernel p̃ is steeper than g by a share of about ζ =
 b/(4S) · g'/(g(1-g)), which divides D by (1+ζ)². So b is chosen according to how much larger V is than needed. This is a
-heuristic, on which no certified figure depends.
+heuristic; no certified bound depends on it.
 """
 
 import math
@@ -200,10 +200,10 @@ class MajorityCluster(MajoritySources):
         """The given bounds of δ(ε), which are for the worst data set found, with a larger upper bound in clusters of
         more than 256 users.
 
-        All other data sets must then be certified to have at most this δ(ε). The larger it is, the more of them one
-        evaluation can certify together, so that fewer evaluations are needed. The upper bound is raised by about as
-        much as δ falls if ε grows by 1.6%. As ln δ is about -ε² V/2 with a variance V, this is a factor of 1 + 0.032
-        ln(1/δ), or 1.032 if that is larger.
+        All other data sets must then be certified to have at most this δ(ε). The larger this upper bound is, the more
+        data sets one evaluation can certify together, so that fewer evaluations are needed. The upper bound is raised
+        by about as much as δ falls if ε grows by 1.6%. As ln δ is about -ε² V/2 with a variance V, this is a factor of
+        1 + 0.032 ln(1/δ), or 1.032 if that is larger.
         """
         if self.sources <= EXHAUSTIVE:
             return delta
@@ -240,9 +240,9 @@ class MajorityCluster(MajoritySources):
         """Whether all data sets are certified, block by block; False if a block that cannot be made smaller is not
         certified.
 
-        A data set is m, how many others hold label 1; a block is a run of m that one evaluation of δ certifies, since
-        the learner is told the noisy labels of some users. The more labels are told, the longer the run, and the larger
-        δ.
+        A data set is m, how many others hold label 1; a block is a range of successive m that one evaluation of δ
+        certifies, since the learner is told the noisy labels of some users. The more labels are told, the longer the
+        range, and the larger δ.
 
         Args:
             log_delta: ln of the δ of interest. holds: whether a block is certified; if not, a smaller one is tried.
@@ -287,15 +287,15 @@ class MajorityCluster(MajoritySources):
         return min(max(b, 0.0), _WIDEST * self.sources)
 
     def _block(self, first: int, revealed: int, log_delta: float, smallest: bool) -> DataSetBlock | None:
-        """A run of data sets that one evaluation of δ certifies: those in which m = `first` to `first` + b others hold
-        label 1. For this the noisy labels of b = `revealed` users are told to the learner.
+        """A range of data sets that one evaluation of δ certifies: those in which m = `first` to `first` + b others
+        hold label 1. For this the noisy labels of b = `revealed` users are told to the learner.
 
         b is reduced if there are fewer users. The rule by which submissions depend on noisy labels is replaced by one
         with which δ(ε) is at least as large, whatever the b labels are. None if no such rule is found, if `revealed` is
         below 2, or if the cluster has at most 256 users.
 
         Args:
-            log_delta: ln of the δ of interest. smallest: whether no smaller run is to be tried if this one is not
+            log_delta: ln of the δ of interest. smallest: whether no smaller range is to be tried if this one is not
             certified; the result has a field of this name with this value.
         """
         if revealed < 2 or self.sources <= EXHAUSTIVE:

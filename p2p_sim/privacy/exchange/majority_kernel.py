@@ -15,7 +15,8 @@ on whose bits the submissions depend: at most k t peers.
 **One fact needs a linear g:** a submission fetched from a source whose bit is revealed can be told apart, and leaves a
 smaller exchange. For other g, the following comparison replaces this fact:
 
-*Comparison.* Let X be log-concave, and let a submission be a 1 with probability p(x), or p̃(x), both increasing. If
+*Comparison.* Let the law of X be log-concave. Given X = x, let a submission be a 1 with probability p(x) or, in another
+exchange, p̃(x); both increase in x. If
 
     p̃(x+1)/p̃(x) >= p(x+1)/p(x)   and   (1-p̃(x+1))/(1-p̃(x)) <= (1-p(x+1))/(1-p(x))   for all x,
 
@@ -23,10 +24,10 @@ then δ(ε) of p is at most that of p̃, at every ε and t, in both directions. 
 hold for x₂ against x₁. So p(x) = a + c p̃(x) at these two points with c > 0, a >= 0 and a + c <= 1: each submission
 under p is a post-processing of one under p̃. So compare the test "fewer than k ones" under p, with power F(x), to the
 randomised threshold test under p̃ with the same power at one of these two points, which is the best test by Neyman and
-Pearson. Between x₁ and x₂ the former is no better. Now δ is the largest of Σ_x ψ(x) F(x) over tests, where ψ(x) =
-keep·Pr[X = x] - lose·Pr[X = x-1]. ψ changes its sign once, from + to -, since X is log-concave. Let x* be the last x
-with ψ(x) >= 0, and take the test under p̃ whose power at x* is F(x*). Its power is at least F(x) where x < x* and at
-most F(x) where x > x*. So the sum is at least as large. In the other direction the signs of ψ and the events are
+Pearson. For telling x₁ from x₂, the test under p is no better. Now δ is the largest of Σ_x ψ(x) F(x) over tests, where
+ψ(x) = keep·Pr[X = x] - lose·Pr[X = x-1]. ψ changes its sign once, from + to -, since X is log-concave. Let x* be the
+last x with ψ(x) >= 0, and take the test under p̃ whose power at x* is F(x*). Its power is at least F(x) where x < x*
+and at most F(x) where x > x*. So the sum is at least as large. In the other direction the signs of ψ and the events are
 swapped.
 
 *Revealed bits.* Let the noisy bits of b of S sources be revealed, and let r of these bits be ones. A submission is then
@@ -91,7 +92,7 @@ class SmoothKernel(Kernel):
     def slope(self, p: float) -> float:
         """The derivative g'(p) of the probability g that a submission is a 1, at a share p of noisy labels that are 1.
 
-        It is used for estimates that guide searches, and for no certified figure.
+        It is used for estimates that guide searches, and for no certified bound.
         """
 
 
@@ -115,8 +116,8 @@ class MajorityKernel(SmoothKernel):
         """Upper bound of the relative error of the probabilities that `shares` gives.
 
         Let u = 2^-53. The share p of ones and q = 1 - p are off by u each, which counts up to k times in their powers,
-        k being the largest number of peers. To this come 2u for each of two powers, some u for products and weights,
-        and u for each term summed.
+        k being the largest number of peers. Each of two powers adds 2u, products and weights add some u, and each term
+        summed adds u.
         """
         return (self.requests + sum((k + 1) // 2 for k, _ in self.weights) + 16.0) * UNIT
 

@@ -36,9 +36,9 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
     """For each ε a certified δ that holds in each of these clusters, from one table of δ for each number of
     submissions; None if that cannot be done.
 
-    The table is for the smallest cluster. In a larger one all but so many noisy labels are told to the learner, which
-    leaves the small cluster with another law of the number of submissions. None if the table would be too large, if α
-    is 0, or if the clusters differ in α.
+    The table is for the smallest cluster. In a larger one, all noisy labels but as many as the smallest cluster has are
+    told to the learner. This leaves the smallest cluster with another law of the number of submissions. None if the
+    table would be too large, if α is 0, or if the clusters differ in α.
 
     Args:
         settings: for each cluster, at least one, its number of users, α and the law of the number of submissions.
@@ -62,7 +62,7 @@ def deltas(settings: Sequence[ClusterExchange], epsilons: Sequence[float]) -> li
         row[list(law.counts)] = law.upper
 
     def largest(epsilon: float) -> float:
-        """Upper bound of δ(ε) that holds in all clusters given to the enclosing function.
+        """Upper bound of δ(ε) that holds in all clusters given to `deltas`.
 
         For each cluster it is Σ_t Pr[t] δ_t(ε): Pr[t] is the probability of t submissions there, δ_t(ε) the largest
         δ(ε) given t submissions in the smallest cluster; both are rounded up. The result is the largest such sum.

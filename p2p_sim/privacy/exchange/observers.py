@@ -38,8 +38,8 @@ class Eavesdropper(Accountant):
     Args:
         flip_prob: α in [0, (K-1)/K].
         num_classes: K, at least 2.
-        observer: whom the bounds are about: "eavesdropper", or the name of another observer, who sees no more. For such
-            an observer the lower bounds are 0.
+        observer: whom the bounds are about: "eavesdropper", or the name of another observer, who sees at most as much.
+            For such an observer the lower bounds are 0.
     """
 
     requires = REALISED
@@ -61,7 +61,7 @@ class Eavesdropper(Accountant):
         """Whether the bounds are about an eavesdropper who reads each noisy label with its owner, for whom they are
         exact.
 
-        Else they are about another observer, who sees no more; only the upper bounds say something about her.
+        Else they are about another observer, who sees at most as much; only the upper bounds say something about her.
         """
         return self.observer == "eavesdropper"
 
@@ -125,9 +125,9 @@ class TimedLearner(Accountant):
         return self.exchange.pure_epsilon
 
     def delta(self, epsilon: float) -> Bracket:
-        """Bounds of δ(ε). If the accountant was told that start times and latencies do not depend on whom a user asks,
-        they are the bounds for a learner who sees no times. Else the upper bound is the δ(ε) of the noisy label alone,
-        and the lower bound 0.
+        """Bounds of δ(ε). They are the bounds for a learner who sees no times if the accountant was told that start
+        times and latencies do not depend on whom a user asks. Else the upper bound is the δ(ε) of the noisy label
+        alone, and the lower bound 0.
         """
         if self.independent_latencies:
             return self.exchange.delta(epsilon)
@@ -135,9 +135,9 @@ class TimedLearner(Accountant):
         return Bracket(0.0, local_delta(self.exchange.flip_prob, epsilon).upper)
 
     def epsilon(self, delta: float) -> PrivacyBound:
-        """Bounds of ε at δ. If the accountant was told that start times and latencies do not depend on whom a user
-        asks, they are the bounds for a learner who sees no times. Else the upper bound is the ε of the noisy label
-        alone at this δ, and the lower bound 0.
+        """Bounds of ε at δ. They are the bounds for a learner who sees no times if the accountant was told that start
+        times and latencies do not depend on whom a user asks. Else the upper bound is the ε of the noisy label alone at
+        this δ, and the lower bound 0.
         """
         if self.independent_latencies:
             return replace(self.exchange.epsilon(delta), observer="learner-times", conditions=self.conditions)
@@ -316,8 +316,8 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     """Bounds of the ε at δ of a coalition, the learner and some users of the target's cluster, if the cluster is large.
 
     δ(ε) is Pr[a member asked the target] times δ(ε) of the target's noisy label, plus Pr[no member did] times δ(ε)
-    given that none did. The last δ(ε) is bounded from below by an exchange whose members forget what they got, and from
-    above by one in which they know the noisy labels of as many other users as there are members.
+    given that none did. This last δ(ε) is bounded from below by an exchange whose members forget what they got, and
+    from above by one in which they know the noisy labels of as many other users as there are members.
     """
     exchange, members = coalition.exchange, coalition.members
     alpha, local = exchange.flip_prob, coalition.pure_epsilon
@@ -327,11 +327,11 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
     direct = cross(lambda epsilon: local_delta(alpha, epsilon).upper > delta, alpha).below
 
     def unasked_delta(epsilon: float, upper: bool) -> float:
-        """How large δ(ε), given that no member asked the target, may be, so that the coalition's δ(ε) is at most the δ
-        that the enclosing function is given.
+        """The largest δ(ε), given that no member asked the target, at which the coalition's δ(ε) is at most `delta`,
+        the argument of `_large_coalition_epsilon`.
 
-        That δ, less the share that the case of a member who asked the target contributes, is divided by the probability
-        that no member did. The result is at most 0 if that share alone is too large.
+        From `delta` subtract what the case in which a member asked the target contributes, and divide by the
+        probability that no member did. The result is at most 0 if that contribution alone is too large.
 
         Args:
             upper: whether the result serves the upper bound of the coalition's ε, and is rounded down; else it serves
@@ -342,8 +342,8 @@ def _large_coalition_epsilon(coalition: Coalition, delta: float) -> Bracket:
         return spare * (1.0 - 2.0**-45 if (spare > 0.0) == upper else 1.0 + 2.0**-45) / (1.0 - met)
 
     def zeros_above(evaluator: DeltaEvaluator, upper: bool, epsilon: float) -> bool:
-        """Whether the coalition's δ(ε) exceeds the δ that the enclosing function is given, in the data set in which all
-        users but the target hold label 0.
+        """Whether the coalition's δ(ε) exceeds `delta`, the argument of `_large_coalition_epsilon`, in the data set in
+        which all users but the target hold label 0.
 
         Args:
             evaluator: computes δ given that no member asked the target. upper: whether its upper bound of δ is taken,

@@ -25,7 +25,7 @@ before V falls to that of m = 0. At a given m, revealing b bits multiplies V by 
 1 + b/(2S).
 
 With more than `EXHAUSTIVE` sources or `_EXPECTED` expected submissions the number of evaluations is limited. `epsilon`
-first raises ε by one of `_ROOM`, so that more bits may be revealed. If the limit is reached, at least
+first raises ε by one of the shares `_ROOM`, so that more bits may be revealed. If the limit is reached, at least
 b = `least_revealed` bits are revealed for every data set, m = 0 included.
 """
 
@@ -62,8 +62,8 @@ class CoverBlock:
 
     ones: ascending numbers m of others with label 1 at which δ is evaluated, at most 1 + `revealed` apart.
     revealed: b, how many other users' noisy bits are revealed to the learner.
-    change: as in `DeltaEvaluator`. The value `NARROW` gives the figures that are reported. A larger value makes a
-        *quick look*: its upper bound is coarser, and valid as well.
+    change: as in `DeltaEvaluator`. The value `NARROW` gives the bounds that are reported. A larger value makes a *quick
+        look*: its upper bound is coarser, and valid as well.
     """
 
     ones: range
@@ -80,7 +80,7 @@ class CoverPlan:
     """Proposes blocks to certify: a heuristic. It decides how many evaluations are needed, and how tight the result is.
 
     exchange: the exchange whose data sets are certified. exact: the evaluator for blocks with b = `least`, other than
-    quick looks. least: smallest b. needed: the V at which δ is about the target δ.
+    quick looks. least: smallest b. needed: the variance V at which δ is about the target δ.
     """
 
     exchange: Sources
@@ -128,7 +128,7 @@ class CoverPlan:
         """Limit of the number of evaluations of δ by which the data sets m = 1 to `half` (m others hold label 1) are to
         be certified.
 
-        It is 48, or 0, so that nothing is tried, if 24 or more are expected to be needed.
+        It is 48. It is 0, so that nothing is tried, if 24 or more evaluations are expected to be needed.
         """
         ones, expected = 1, 0
         while ones <= half and expected < _LOOKS:
@@ -199,12 +199,12 @@ class ClusterExchange(Sources):
         lower, targets = [0.0] * len(inside), zero.copy()
 
         def include(block: CoverBlock) -> bool:
-            """Raises the upper bound of δ at each ε of the enclosing method so that it holds in the data sets of a
-            block, too; returns True.
+            """Raises the upper bound of δ at each ε of `profile` so that it holds in the data sets of a block, too;
+            returns True.
 
             A data set is m, how many users besides the target hold label 1. A block is several m that are certified
-            together; for this, some users' noisy labels may be revealed to the learner, which never lowers δ. If none
-            are revealed, the lower bounds of δ are raised as well.
+            together; for this, some users' noisy labels may be revealed to the learner, which never lowers δ. If no
+            label is revealed, the lower bounds of δ are raised as well.
             """
             evaluator = self._evaluator(block, log_delta)
             views = evaluator.views(block.ones)
@@ -257,12 +257,12 @@ class ClusterExchange(Sources):
         targets = [PrivacyTarget(upper, delta)]
 
         def include(block: CoverBlock) -> bool:
-            """Raises the upper bound of ε at the δ of the enclosing method, if needed, so that (ε, δ) holds in the data
-            sets of a block, too; returns True.
+            """Raises the upper bound that `epsilon` computes, if needed, so that (ε, δ) holds in the data sets of a
+            block, too; returns True.
 
             A data set is m, how many users besides the target hold label 1. A block is several m that are certified
             together; for this, some users' noisy labels may be revealed to the learner, which never lowers δ. If ε is
-            raised and none are revealed, the lower bound of ε may be raised as well.
+            raised and no label is revealed, the lower bound of ε may be raised as well.
             """
             nonlocal lower
             evaluator, upper = self._evaluator(block, log_delta), targets[0].epsilon

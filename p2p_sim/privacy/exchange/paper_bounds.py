@@ -1,6 +1,6 @@
 """The clustering paper's own bounds on the learner's ε, for comparison with the exact value.
 
-A figure of the paper is stated only where all its conditions hold; otherwise the first condition that fails is named.
+A bound of the paper is stated only where all its conditions hold; otherwise the first condition that fails is named.
 """
 
 import math
@@ -107,7 +107,7 @@ def theorem3_stated(
     condition that fails.
 
     The theorem fixes α = 4√2 ln s / √(θs), at most 1/2, and δ = 1/s². The theorem applies if the given α and δ are at
-    least as large.
+    least as large as these.
 
     Args:
         cluster_size: s. flip_prob: α. sampling_rate: θ. delta: δ. situation: what else decides whether the theorem

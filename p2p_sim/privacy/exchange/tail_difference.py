@@ -1,18 +1,20 @@
 """δ as a difference of two tail probabilities at one cut-off, for large clusters, one data set at a time.
 
 Among t submissions k carry a 1; A(k) and B(k) are the probabilities of k if the target's noisy bit is 0 and if it is 1.
-Let f be the law of X, the number of noisy ones among the others. A(k) = Σ_x f(x) Bin(k; t, x/S), and B(k) has f(x-1) in
-place of f(x). So B(k)/A(k) is the mean of f(x-1)/f(x) given k under A. f is log-concave, so f(x-1)/f(x) increases in x.
-The binomial kernel is totally positive of order 2, so x given k increases stochastically in k. Hence B(k)/A(k)
-increases in k. The event that gives δ is therefore "at most k* ones" (evidence of label 0) or "at least k* ones" (of
-label 1). Bisection finds the cut-off k*; the tails are sums over X of incomplete beta functions I.
+Let f be the law of X, the number of noisy ones among the others, and S the number of sources. Then
+A(k) = Σ_x f(x) Bin(k; t, x/S), and B(k) has f(x-1) in place of f(x). So B(k)/A(k) is the mean of f(x-1)/f(x) given k
+under A. f is log-concave, so f(x-1)/f(x) increases in x. The binomial kernel is totally positive of order 2, so x given
+k increases stochastically in k. Hence B(k)/A(k) increases in k. The event that gives δ is therefore "at most k* ones"
+(evidence of label 0) or "at least k* ones" (of label 1). Bisection finds the cut-off k*; the tails are sums over X of
+incomplete beta functions I.
 
-Errors. Proved are the errors by rounding of the law of X (`NoisyOnes.error`), of the sums, and of the argument of I. A
-tail of Bin(t, p) is computed from x, the smaller of p and 1-p, which has a relative error of at most u. Let e^-s be the
-probability of the tail, and E the mean of Bin(t, x) given the tail. Then d ln(e^-s)/d ln x = (E - t x)/(1-x), and t
-KL(E/t || x) <= s. So by Pinsker's inequality |E - t x| <= sqrt(s t/2), and the derivative is at most sqrt(2 s t) <= 40
-sqrt(t) for s <= 800. Measured are SciPy's error of I at given arguments, and the effect of errors of ln B(k)/A(k)
-(`MISPLACED`). The quadrature that finds the cut-off is checked at each cut-off of a reported figure (`_AGREED`).
+Errors. Three rounding errors are proved: those of the law of X (`NoisyOnes.error`), of the sums, and of the argument of
+I. A tail of Bin(t, p) is computed from z, the smaller of p and 1-p, which has a relative error of at most u = 2^-53.
+Let e^-s be the probability of the tail, and E the mean of Bin(t, z) given the tail. Then
+d ln(e^-s)/d ln z = (E - t z)/(1-z), and t KL(E/t || z) <= s. So by Pinsker's inequality |E - t z| <= sqrt(s t/2), and
+the derivative is at most sqrt(2 s t) <= 40 sqrt(t) for s <= 800. Two errors are measured: SciPy's error of I at given
+arguments, and the effect of errors of ln B(k)/A(k) (`MISPLACED`). The quadrature that finds the cut-off is checked at
+each cut-off of a reported bound (`_AGREED`).
 """
 
 import math
@@ -81,8 +83,8 @@ class CutOffViews:
         sums over X, the number of noisy labels that are 1 among all users but the target.
 
         To find δ, one needs the cut-off: the number of ones from which on the evidence favours one label. A quadrature,
-        a sum over every h-th X only (trapezoid rule), finds it. For figures that are reported, a second quadrature
-        checks it; where the two disagree, the sum over every X decides.
+        a sum over every h-th X only (trapezoid rule), finds it. For bounds that are reported, a second quadrature
+        checks the cut-off; where the two disagree, the sum over every X decides.
 
         Args:
             world: the users besides the target: how many hold label 0 and label 1, and α. submissions: the numbers t of
@@ -144,7 +146,8 @@ class CutOffViews:
             One array (1, 2) for each entry of `ends`: one data set, and the two directions (A, B) and (B, A).
         """
         keep, lose, relative_error = coefficients
-        # "at least k ones" gains from the k on where B(k)/A(k) > lose/keep, "at most k" up to where it is < keep/lose
+        # a term of δ is positive for k with B(k)/A(k) > lose/keep (direction 1), or with B(k)/A(k) < keep/lose
+        # (direction 0)
         threshold = math.log1p((lose - keep) / keep)
         # added once, as the exact probabilities of all t, which lie between the lower and upper weights, sum to 1
         missed = (keep + lose) * self.missed

@@ -3,7 +3,8 @@
 User i fetches from user j with probability W[i, j]. The learner knows W, which does not depend on labels. Users choose
 independently. To bound what is seen of the *target* v, reveal all noisy bits (noisy labels) except hers. A submission
 of user i is then 1 with probability p_i if v's bit is 0 (the law B_i), and p_i + W[i, v] if v's bit is 1 (the law A_i).
-Users with W[i, v] = 0 show nothing. With keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep and any τ,
+Users with W[i, v] = 0 show nothing. Let α be the flip probability, and rate_i the probability that user i's submission
+arrives. With keep = 1-α-αe^ε, r = (e^ε(1-α)-α)/keep and any τ,
 
     δ(ε) <= keep · ( Σ_i rate_i W[i,v] Pr[p_i < τ or p_i + W[i,v] > 1-τ] + sup HS_r(⊗ A_i || ⊗ B_i) ),
 
@@ -95,7 +96,7 @@ class FetchDistribution(FlippedLabels):
             label). They hide nobody, and their own ε is ε₀, that of the noise on a label alone.
         members: (n,) bool, passive users who pool what they see with the learner. They see all that they fetch,
             whatever their sampling rate. The bounds then hold against this coalition; members are never the target.
-        draws: labels that each member may have got, at least 1, drawn independently from her row of the table.
+        draws: how many labels each member may have got, at least 1, each drawn independently from her row of the table.
         realised: whether the table describes a network as it turned out, which is then a condition of the bounds.
     """
 
@@ -239,14 +240,14 @@ class FetchDistribution(FlippedLabels):
         """Splits the users `among`, (n,) bool (None: all), into `users` who are bounded one by one, and `far`, which is
         empty or has one bound that holds for all others.
 
-        `users` has one user of each class of users with equal bounds. Those with more than `NEAR` (128) fetchers, users
-        who may fetch their label, and with a noisy label that the learner does not know, are bounded together if there
-        are more than `MOST_FAR` (64) of them, no coalition members, and α is at least `LEAST_FLIP` (1e-100). This is
-        quicker, and such users differ little, as after long random walks. The common bound is that of a target whose
-        fetchers have, for each k, the largest k-th largest fetch probability of any of these users. Each fetcher has
-        the largest rate (probability that a label arrives) of all users. She is also the most likely of all to be
-        stray: to submit a 1 with a probability outside the interval for which the bound is proved. A larger fetch
-        probability or rate only enlarges the divergence.
+        `users` has one user of each class of users with equal bounds. A user's fetchers are the users who may fetch her
+        label. Users with more than `NEAR` (128) fetchers, whose noisy label the learner does not know, are bounded
+        together if there are more than `MOST_FAR` (64) of them, if no user is a member of a coalition, and if α is at
+        least `LEAST_FLIP` (1e-100). This is quicker, and such users differ little, as after long random walks. The
+        common bound is that of a target whose fetchers have, for each k, the largest k-th largest fetch probability of
+        any of these users. Each fetcher has the largest rate (probability that a label arrives) of all users. She is
+        also the most likely of all to be stray: to submit a 1 with a probability outside the interval for which the
+        bound is proved. A larger fetch probability or rate only enlarges the divergence.
         """
         table, users = self._table, np.unique(self._alike if among is None else self._alike[among])
         users = users[users >= 0]

@@ -7,16 +7,16 @@ submission of user i is 1 with probability p_i if v's noisy bit is 0 (the law Q0
 
     δ(ε) <= keep · ( strays(L) + missed + (N+1)/H · Σ_x Pr[X = x] · HS_r( (1-M(x)) Λ_main + S(x) Λ_side  against  1 ) )
 
-for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0. The worse direction of HS_r and the worst |C| count. The
-steps define these terms.
+for every L > 0 and every M: {0..H} -> [0, 1] with M(H) = 0. HS_r is the hockey-stick divergence; its worse direction
+and the worst |C| count. The steps define these terms.
 
 1. *Known ones*, `DenseTable.known_ones`. The bit of a user with label 1 is 1 for sure with some probability, and
-   Bernoulli(α) otherwise. Reveal which of the two. Then a data set is a set C of users whose bits are known to be 1,
-   and all other bits are Bernoulli(α). |C| <= N/2 is enough, N the number of others with hidden bits: for a larger C
-   swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and swaps the directions. Bits that the learner knows may
-   be 0 or 1, and widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits of users outside C are
-   revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of X users is equally
-   likely.
+   Bernoulli(α) otherwise. Reveal which of the two is the case. Then a data set is a set C of users whose bits are known
+   to be 1, and all other bits are Bernoulli(α). |C| <= N/2 is enough, N the number of others with hidden bits: for a
+   larger C swap the labels 0 and 1, which maps p_i to 1 - p_i - W_iv and swaps the directions. Bits that the learner
+   knows may be 0 or 1, and widen the bands. The sizes |C| are split into ranges c..c'. In each range, bits of users
+   outside C are revealed until H bits remain hidden, whatever |C| is. X of these H bits are 1, and each set of X users
+   is equally likely.
 2. *A moved bit*, `MovedLaw`. Show the learner the H hidden bits too, "publish" them, but change them first if v's bit
    is 1: with probability M(X), one of the H-X zeros, uniformly chosen, is shown as 1. It is the bit of a user J.
    Submissions still carry the true bits. The learner's real view is what remains if the published bits are forgotten,
@@ -126,10 +126,10 @@ class DenseTable:
         empty if no label would stay hidden.
 
         N users besides the target have hidden noisy labels. The noisy label of a user with label 1 is 1 for sure with
-        some probability, and Bernoulli(α) otherwise; to reveal which never lowers δ. More than N/2 sure ones need no
-        bound, since labels 0 and 1 may be swapped. All numbers of a range, from `least` to `most`, share one bound: in
-        each case more labels are revealed until the same number `hidden` of labels stays hidden. The labels that
-        coalition members fetched, `revealed` in number, are added to each `most`, as they may all be 1.
+        some probability, and Bernoulli(α) otherwise; revealing which of the two never lowers δ. More than N/2 sure ones
+        need no bound, since labels 0 and 1 may be swapped. All numbers of a range, from `least` to `most`, share one
+        bound: in each case more labels are revealed until the same number `hidden` of labels stays hidden. The labels
+        that coalition members fetched, `revealed` in number, are added to each `most`, as they may all be 1.
         """
         half, ends = self.others // 2, [0]
         if self.others <= half + self.revealed:
@@ -149,9 +149,9 @@ class DenseTable:
         1, the probability of a 1 is p_i + W_iv, or p_i + W_iv - W_iJ if the proof has changed user J's label where it
         shows the labels to the learner. The three values differ by at most max_j W_ij. So a stray's submission, with
         that probability, counts as showing v's noisy label; otherwise it shows the same in all three cases. This adds
-        to HS_r the probability of the former under its first law, without a factor r. The bound is the same under
-        either law: if v's noisy label is 1, each set of x users shown with ones is still equally likely, and the
-        expected likelihood ratio of their number is at most 1.
+        to HS_r the probability that the label is shown, under the first law of HS_r and without a factor r. The bound
+        is the same under either law: if v's noisy label is 1, each set of x users shown with ones is still equally
+        likely, and the expected likelihood ratio of their number is at most 1.
         """
         return 0.0 if self._even else 2.0 * math.exp(-exponent) * self.exposure
 
@@ -163,10 +163,10 @@ class DenseTable:
         p_i is the probability that i's submission is 1 if the target's noisy label is 0, given all other noisy labels.
         X of the H hidden ones are 1. The proof reveals a set C of others with ones, of any size in the range
         `known_ones`; the learner may know more labels. p_i is the sum of those of i's fetch probabilities that belong
-        to ones: x hidden, |C| revealed, and some known to the learner. So p_i lies for sure between the sums of the
-        x + |C| least and largest. Except with probability 2e^-L it is also within t (`_deviation`) of its mean, as the
-        x ones are drawn without replacement from the H labels. A band is the widest of these intervals over all i and
-        all C.
+        to ones: x hidden, |C| revealed, and some known to the learner. So p_i lies for sure between the sum of the
+        x + |C| least of i's fetch probabilities and that of the largest. Except with probability 2e^-L it is also
+        within t (`_deviation`) of its mean, as the x ones are drawn without replacement from the H labels. A band is
+        the widest of these intervals over all i and all C.
 
         Returns:
             K values x near the mean of X, their probabilities rounded up, and both ends of their bands, (K,) each.
@@ -204,8 +204,8 @@ class DenseTable:
         than t with probability at most e^-L, L = `exponent`, and falls short of it likewise. t is the lesser of
         Hoeffding's range · sqrt(x L/2) and Bernstein's a + sqrt(a² + 2 L x variance), with a = range · L/3; the range
         is the largest entry minus the least. Both are proved for draws with replacement, and hold without (Hoeffding
-        1963). Drawing x ones is drawing H - x zeros, so that the smaller number counts. The variance of the H entries
-        is at most (N+1)/H times that of the row.
+        1963). Drawing x ones amounts to drawing H - x zeros, so that the smaller number counts. The variance of the H
+        entries is at most (N+1)/H times that of the row.
         """
         width, variance = self._range, np.asarray(self.rows.var(axis=1))[:, None] * (1.0 + 1e-9)
         drawn = np.minimum(ones, hidden - ones)
@@ -405,11 +405,12 @@ class MovedBit:
         tiny offsets.
 
         X is how many hidden noisy labels are 1. Let a tail be e^`LOG_TAIL`, a tiny probability. X lies outside its
-        window with probability at most 2 tails, and the window's last value has at most 1. In the proof a 0 may be
-        shown as 1 if the target's noisy label is 1; outside the window none is. So the number of ones shown is outside
-        with at most 2 tails if that label is 0, and 3 if it is 1; 8 are added to the bound. Offsets (differences of
-        fetch probabilities from their row's median) that are so small that they count as 0 change the law for noisy
-        label 1 by `neglected` in total variation. This is multiplied by r where that law comes second in HS_r.
+        window with probability at most 2 tails, and the window's last value has a probability of at most 1 tail. In the
+        proof a 0 may be shown as 1 if the target's noisy label is 1; outside the window none is. So the number of ones
+        shown is outside with at most 2 tails if that label is 0, and 3 if it is 1; 8 are added to the bound. Offsets
+        (differences of fetch probabilities from their row's median) that are so small that they count as 0 change the
+        law for noisy label 1 by `neglected` in total variation. This is multiplied by r where that law comes second in
+        HS_r.
         """
         return 8.0 * tail_mass(LOG_TAIL) + max(1.0, ratio) * self.table.offsets.neglected
 

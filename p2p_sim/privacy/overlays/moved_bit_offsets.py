@@ -4,8 +4,8 @@ W_ij is the probability that user i fetches from user j, and m_i is the median o
 slots: a user's choice of a peer falls in each of two side slots with probability κ, and then shows 1 with a probability
 that is shifted by ±u_ij/κ under Q1, the law for the target's noisy label 1. A larger κ makes this shift smaller, and
 the shift of the main slot larger. Any κ is valid, and `Offsets.plan` picks one according to the variances in the
-Gaussian limit. For speed, at some cost in sharpness, offsets are rounded up to few values (`OffsetBins`), and columns
-are put in few classes with one law each.
+Gaussian limit. For speed, at some cost in sharpness, offsets are rounded up to few values (`OffsetBins`), and the
+columns of W are put in few classes with one law each.
 """
 
 import itertools
@@ -149,7 +149,7 @@ class Offsets:
         The proof splits each choice of a peer at random into a main slot and two side slots, and reveals which slot it
         is. It also shows the learner the N hidden noisy labels. If v's noisy label is 1, a 0 may first be shown as 1 (a
         moved bit), so that the number of ones hides v's label too. Any plan is valid. If no other fits, no bit is moved
-        (`moved_share` is 0). Let own be the variance of the loss of the main slots, and `hiding` the variance of the
+        (`moved_share` is 0). Let `own` be the variance of the loss of the main slots, and `hiding` the variance of the
         loss of the number of ones if a bit is moved for sure. Without side slots the best share to move is
         own/(own + hiding), and leaves the variance own · hiding/(own + hiding). Side slots add to `hiding`.
 

@@ -28,8 +28,8 @@ Q1 back.
 
 Users with an offset to v or J of a size above `SlotPlan.limit` have *wide* side slots, with a κ of `WIDE`. All others
 have narrow side slots, with the smaller `SlotPlan.kappa`. Let each column have at most a offsets above the limit, and
-at most b below its negative. Then at most a + b users have a large offset to v, and at most a + b to J: at most 2(a+b)
-users have wide slots. Which users these are depends on J. Their main slots show more: 2(a+b) such main slots are
+at most b below minus the limit. Then at most a + b users have a large offset to v, and at most a + b to J: at most
+2(a+b) users have wide slots. Which users these are depends on J. Their main slots show more: 2(a+b) such main slots are
 charged. For a given u, a wide side slot is seen more often but with a smaller shift, and shows no more than a narrow
 one. So a side slot with a small offset is charged as narrow, whether or not its user's other offset is large.
 
@@ -194,13 +194,13 @@ class Slots:
         at random into a main slot and two side slots of probability κ, with probabilities p_main, p_first and p_second
         of a 1 in place of p_i. Only their mean must be kept: (1-2κ) p_main + κ (p_first + p_second) = p_i. If v's noisy
         label is 1, main slots shift by W_iv/(1-2κ), where W_iv is her fetch probability for v, and side slots by ±u/κ,
-        where u is a fetch probability minus the median of her row. They differ so that all shifted probabilities stay
-        in [0, 1].
+        where u is a fetch probability minus the median of her row. p_main, p_first and p_second differ so that all
+        shifted probabilities stay in [0, 1].
 
-        Below: a side slot with a shift of -u/κ needs at least u/κ. It has p_i, or u/κ if that is more; the main slot
-        has the remainder, at most p_i. Above: the main slot needs at most 1 - W_iv/(1-2κ). It has p_i, or that value if
-        it is less; the side slots have the remainder, at least p_i. So the main slots' highest and the side slots'
-        lowest p are `high` and `low`.
+        At the lower end, a side slot with a shift of -u/κ must have a probability of at least u/κ. It has p_i, or u/κ
+        if that is more; the main slot has the remainder, at most p_i. At the upper end, the main slot must have at most
+        1 - W_iv/(1-2κ). It has p_i, or that value if it is less; the side slots have the remainder, at least p_i. So
+        the main slots' highest and the side slots' lowest p are `high` and `low`.
         """
         entries, weight = self.offsets.entries, float(self.weights.max()) * (1.0 + 1e-9)
         # κ times the largest downward shift of the first slots, by u_iv < 0, and of the second slots, by -u_iJ < 0.

@@ -1,9 +1,9 @@
 """The bound of `moved_bit` for the targets of a table: which L is best, and which targets are bounded at once.
 
-The bound of `moved_bit` holds for every target and every L, where a user's p_i leaves its band with probability at most
-2e^-L. For each of several L, `MovedBitSearch` takes the largest bound over the ranges of known ones and both
-directions. It then takes the least over these L. For speed, at some cost in sharpness, `MovingTargets` bounds targets
-with similar weights at once.
+Let p_i be the probability that user i submits a 1. With probability at most 2e^-L, p_i leaves an interval, its band.
+The bound of `moved_bit` holds for every target and every L > 0. For each of several L, `MovedBitSearch` takes the
+largest bound over both directions and over all ranges for the number of labels known to be 1. It then takes the least
+over these L. For speed, at some cost in sharpness, `MovingTargets` bounds targets with similar weights at once.
 """
 
 import itertools
@@ -20,17 +20,19 @@ from p2p_sim.privacy.overlays.moved_bit_slots import Slots
 from p2p_sim.privacy.overlays.overlay_table import Ints, OverlayTable, remembered
 
 LEAST_MOVED = 1e-9
-"""α below which no bit is moved."""
+"""Smallest flip probability α at which this bound is used."""
 LARGEST_TABLE = 2**23
 """Largest number of entries of a table to which this bound is applied."""
 _DENSE = 2
-"""A table is dense if at least one in this many of its entries is not 0; in sparser ones this bound gained nothing."""
+"""A table is dense if at least one in `_DENSE` of its entries is not 0; in sparser tables this bound gained nothing."""
 _CLASSES = 6
-"""Largest number of classes of targets; those of a class are bounded at once."""
+"""Largest number of classes of targets; the targets of a class are bounded at once."""
 _STEP = 1.3
-"""Of more than `_CLASSES` targets, those whose Σ_i W_iv² lie between the same two powers of this are of one kind."""
+"""If there are more than `_CLASSES` targets v, those whose Σ_i W_iv² lie between the same two neighbouring powers of
+`_STEP` are of one kind; W_iv is the probability that user i fetches from v."""
 _EXPONENTS = (8.0, 12.0, 16.0, 20.0, 25.0, 31.0, 38.0, 46.0, 56.0)
-"""Values of L that are tried; a user's p_i leaves its band with probability at most 2e^-L."""
+"""Values of L that are tried; a user's probability p_i of submitting a 1 leaves its band with probability at most
+2e^-L."""
 
 
 class LargestDivergence(NamedTuple):
@@ -48,7 +50,9 @@ class LargestDivergence(NamedTuple):
 class MovedBitSearch:
     """Bounds of HS_r of what is seen of a target's bit, at each r: the least over L of the bounds of `MovedBit`.
 
-    HS_r <= min over L of ( strays(L) + missed + max over known ones and directions of the divergence ).
+    HS_r <= min over L of ( strays(L) + missed + max over `cases` of the divergence if nobody strays ).
+
+    strays(L) is what users add whose p_i leaves its band, and `missed` is what the computation leaves out.
 
     level: the index in `_EXPONENTS` of the L that is tried first. It is the index that gave the least bound at the last
     ratio, or the index before it.
@@ -59,12 +63,12 @@ class MovedBitSearch:
 
     @staticmethod
     def of(table: DenseTable, weights: Floats, rates: Floats, columns: Ints) -> "MovedBitSearch | None":
-        """The bound of what is seen of the noisy label of a target v, or of several targets at once, that the proof by
-        "moving a bit" gives; None where it cannot help.
+        """The bound by "moving a bit" of what is seen of the noisy label of a target v, or of several targets at once;
+        None where this bound cannot help.
 
-        That proof shows the learner all hidden noisy labels. If v's is 1, it first shows a random 0 among them as 1
-        with some probability, so that the number of ones, too, hides v's label. It cannot help if nobody submits v's
-        label, or if no label or submission of 1 is left to hide it.
+        The proof shows the learner all hidden noisy labels. If v's noisy label is 1, the proof shows, with some
+        probability, a random 0 among the others as 1. Then the number of ones, too, hides v's label. The bound cannot
+        help if nobody submits v's label, or if no label or submission of 1 is left to hide it.
 
         Args:
             table: the fetch probabilities of all users who may submit, for users with hidden noisy labels. weights,
@@ -85,12 +89,12 @@ class MovedBitSearch:
 
     @cached_property
     def cases(self) -> list[tuple[int, bool]]:
-        """All cases, of which the one with the largest divergence counts, in the order in which they are tried; the
-        case that last exceeded a limit comes first.
+        """All cases in the order in which they are tried; the case that last exceeded a limit comes first. The case
+        with the largest divergence counts.
 
-        A case is a pair. The first entry is an index in `known_ones`, which has ranges of numbers: of how many of the
-        other users' noisy labels the proof reveals to be 1. The second is whether the law for the target's noisy label
-        1 comes first in the divergence (`up`) or second.
+        A case is a pair. The first entry is an index in the list `known_ones`. Each item of this list is a range for
+        the number of other users' noisy labels that the proof reveals to be 1. The second entry is whether the law for
+        the target's noisy label 1 comes first in the divergence (`up`) or second.
         """
         return list(itertools.product(range(len(self.bound.table.known_ones)), (True, False)))
 
@@ -99,10 +103,10 @@ class MovedBitSearch:
         """Upper bound of the hockey-stick divergence HS_ratio, in both directions, of what is seen if the target's
         noisy label is 1 and if it is 0.
 
-        With probability at most 2e^-L, for any L, a user's probability of submitting a 1 leaves an interval; she then
-        strays. The bound is the sum of what all strays add and the largest divergence, over all `cases`, if nobody
-        strays. It is the least over up to three values of L, from a list whose index `level` is tried first; L grows
-        until strays cost little.
+        For any L, with probability at most 2e^-L, a user's probability of submitting a 1 leaves an interval; she is
+        then a stray. For one L, the bound is the sum of what all strays add and the largest divergence, over all
+        `cases`, if there are no strays. The result is the least bound over up to three values of L. The search starts
+        at index `level` of a list of values of L, and L grows until strays cost little.
 
         Args:
             limit: a number with which the bound will be compared; the result may then be larger, but is on the same
@@ -126,16 +130,16 @@ class MovedBitSearch:
         return min(1.0, bound)
 
     def _inside(self, ratio: float, level: int, limit: float | None) -> LargestDivergence:
-        """The largest divergence HS_ratio of all `cases` for one L, if nobody strays, plus what its computation leaves
-        out; ends at the first case that exceeds the limit.
+        """The largest divergence HS_ratio of all `cases` for one L, if nobody strays, plus what the computation of the
+        divergence leaves out. The search ends at the first case that exceeds the limit.
 
-        A case is a range of numbers of labels revealed to be 1, with a direction. A user strays, with probability at
-        most 2e^-L, if her probability of submitting a 1 leaves an interval; what this adds to the divergence is not in
-        the result.
+        A case is a range for the number of labels revealed to be 1, with a direction. A user strays, with probability
+        at most 2e^-L, if her probability of submitting a 1 leaves an interval. What strays add to the divergence is not
+        in the result.
 
         Args:
-            level: the index of L in `_EXPONENTS`, the nine values from 8 to 56 that are tried. limit: None: all cases
-            are tried.
+            level: the index of L in `_EXPONENTS`, the nine values from 8 to 56 that are tried. limit: a number with
+            which the result is compared; None: all cases are tried.
 
         Returns:
             `divergence`, and `complete`, which is False if the search ended early; the divergence is then no bound.
@@ -155,29 +159,32 @@ class MovedBitSearch:
 
 @dataclass(frozen=True, eq=False)
 class MovingTargets:
-    """The bounds of a table's targets. alike: (n,), for each user the number of one with the same bound; -1 if none."""
+    """The bounds of a table's targets.
+
+    alike: (n,), for each user the number of a user with the same bound; -1 if she has no bound.
+    """
 
     table: OverlayTable
     alike: Ints
 
     def of(self, target: int) -> MovedBitSearch | None:
-        """The bound of what is seen of a user's noisy label that the proof by "moving a bit" gives; None if it gives
-        none.
+        """The bound by "moving a bit" of what is seen of a user's noisy label; None if there is none.
 
-        That proof shows the learner the hidden noisy labels, a random 0 among them perhaps as 1, so that the number of
-        ones hides the user's label. Users whose labels are fetched with similar probabilities form a class, and share
-        one bound, for the largest of these probabilities.
+        The proof shows the learner the hidden noisy labels, a random 0 among them perhaps as 1, so that the number of
+        ones hides the user's label. Users whose labels are fetched with similar probabilities form a class. They share
+        one bound, computed from the largest of these probabilities.
         """
         return None if self._dense is None else self._of_class(int(self._classes[target]))
 
     @remembered
     def _of_class(self, number: int) -> MovedBitSearch | None:
-        """The bound of what is seen of a noisy label that holds for all targets of a class; None if there is none.
+        """The bound by "moving a bit" of what is seen of a noisy label, for all targets of a class; None if there is
+        none.
 
-        Classes are numbered as in `_classes`. The bound is that of moving a bit: the proof shows the learner the hidden
-        noisy labels, a random 0 among them perhaps as 1. For several targets it takes, for each k, the largest k-th
-        largest probability with which any of their labels is fetched, and the largest rate of all users, the
-        probability that a submission is seen.
+        Classes are numbered as in `_classes`. The proof shows the learner the hidden noisy labels, a random 0 among
+        them perhaps as 1. For several targets, sort the probabilities with which each target's label is fetched, the
+        largest first. The bound takes the largest k-th value of any target, for each k. It also takes the largest rate
+        (probability that a submission is seen) of all users.
         """
         targets = np.flatnonzero((self.alike == np.arange(len(self.alike))) & (self._classes == number))
         if targets.size == 1:
@@ -189,11 +196,11 @@ class MovingTargets:
         return self.bounded(weights, np.full(weights.size, self.table.rates[~self.table.members].max()), targets)
 
     def bounded(self, weights: Floats, rates: Floats, targets: Ints) -> MovedBitSearch | None:
-        """The bound of what is seen of the targets' noisy labels; None if α is tiny, if the table of fetch
-        probabilities is too large or too sparse, or if the bound cannot help.
+        """The bound by "moving a bit" of what is seen of the targets' noisy labels; None if α is tiny, if the table of
+        fetch probabilities is too large or too sparse, or if the bound cannot help.
 
-        The bound is that of moving a bit: the proof shows the learner the hidden noisy labels, a random 0 among them
-        perhaps as 1, so that the number of ones hides a target's label.
+        The proof shows the learner the hidden noisy labels, a random 0 among them perhaps as 1, so that the number of
+        ones hides a target's label.
 
         Args:
             weights, rates: (F,), for each user who may fetch a target's label, the probability that she does and the
@@ -206,13 +213,13 @@ class MovingTargets:
 
     @cached_property
     def _dense(self) -> DenseTable | None:
-        """The fetch probabilities of the users who may submit, in the form that the bound by moving a bit needs; None
+        """The fetch probabilities of the users who may submit, in the form that the bound by "moving a bit" needs; None
         where this bound is not used.
 
-        That bound lets the other users' hidden noisy labels hide the target's. It is used if α is at least
-        `LEAST_MOVED` (1e-9), and if the table of submitters (rows) and users with hidden noisy labels (columns) has at
-        least one and at most `LARGEST_TABLE` (2^23) entries, no more than twice as many as the submitters' rows have
-        positive entries.
+        The bound is used if α is at least `LEAST_MOVED` (1e-9) and two conditions hold for the table of submitters
+        (rows) and users with hidden noisy labels (columns). The table has at least one and at most `LARGEST_TABLE`
+        (2^23) entries. And it has at most twice as many entries as there are positive fetch probabilities of
+        submitters.
         """
         table, hidden = self.table, ~self.table.revealed
         submitters = np.flatnonzero((table.rates > 0.0) & ~table.members)
@@ -227,13 +234,13 @@ class MovingTargets:
     @cached_property
     def _classes(self) -> Ints:
         """For each user the number of her class, whose users are bounded at once, (n,); -1 if she has no bound by
-        moving a bit, in which other users' hidden noisy labels hide the target's.
+        "moving a bit".
 
         If there are more than 6 different targets v, those with similar Σ_i W_iv² are in one class, and there are at
         most 6 classes; W_iv is the probability that user i fetches from v. One target stands for all that are `alike`:
-        their fetchers' rows have the same entries in some order, and so have all other rows. Rows with the same entries
-        have the same median, so that the differences of entries from their row's median are also the same in some
-        order. The bound depends on these differences alone.
+        the rows of their fetchers have the same entries in some order, and so have all other rows. Rows with the same
+        entries have the same median, so that the differences of entries from their row's median are also the same in
+        some order. The bound depends on these differences alone.
         """
         lead = np.flatnonzero((self.alike == np.arange(len(self.alike))) & ~self.table.revealed)
         steps = np.arange(lead.size)

@@ -1,8 +1,9 @@
 """A table of fetch probabilities, with what else the learner knows, and which of its users have the same bound.
 
-That users share bounds serves speed only: a bound is computed once for all targets whose fetchers have the same rows
-and weights. A *fetcher* of a target is a user who may fetch her label, and her *weight* is the probability that she
-does. A *row* of the table is one user's fetch probabilities. `remembered` stores a method's results in its object.
+A *row* of the table is one user's fetch probabilities. A *fetcher* of a target is a user who may fetch the target's
+label; the fetcher's *weight* is the probability that she does. Users share bounds only for speed: a bound is computed
+once for all targets whose fetchers have the same rows and weights. `remembered` stores a method's results in its
+object.
 """
 
 import itertools
@@ -23,7 +24,8 @@ Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 _EXACT, _ROUNDED = 1e-12, 1e-9
-"""How far a row's sum may be from 1: if its entries are exact up to rounding, and in any table that is accepted."""
+"""How far a row's sum may be from 1. _EXACT: if its entries are exact up to rounding. _ROUNDED: in any accepted
+table."""
 MOST_FETCHERS = 64
 """Largest number of kinds of fetchers with which `OverlayTable.kinds` groups targets."""
 
@@ -31,7 +33,7 @@ MOST_FETCHERS = 64
 def remembered(
     method: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
-    """A decorator: stores a method's results in the object, and returns the stored one for equal arguments."""
+    """A decorator that stores a method's results in the object, and returns the stored result for equal arguments."""
 
     @wraps(method)
     def called(owner: Owner, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -45,7 +47,7 @@ def remembered(
 
 
 class TargetFetchers(NamedTuple):
-    """Who may fetch a target's label. users: (F,). weights: (F,), the probability with which each of them does."""
+    """The users who may fetch a target's label, (F,), and the probability that each of them does, (F,)."""
 
     users: Ints
     weights: Floats
@@ -55,8 +57,8 @@ class TargetFetchers(NamedTuple):
 class Kinds:
     """Targets grouped by how many fetchers of each kind they have.
 
-    fetcher, weight: (F,), one user of each kind of fetcher, and the value that all entries of her row have. counts:
-    (K, F), how many fetchers of each kind a target has, with one line for each group of targets.
+    fetcher, weight: (F,), one user of each kind of fetcher, and the common value of all positive entries of her row.
+    counts: (K, F), how many fetchers of each kind a target has, for each of K groups of targets.
     """
 
     fetcher: Ints
@@ -69,12 +71,12 @@ class OverlayTable:
     """An exchange on an overlay: a table of fetch probabilities, and who sees what. One such object serves all targets.
 
     Args:
-        rows: (n, n), the fetch probabilities W, without explicit zeros; row i has those of user i.
+        rows: (n, n), the fetch probabilities, without stored zeros; row i has those of user i.
         flip_prob: α in [0, 1/2].
-        rates: (n,), probability that a user's label arrives.
-        public: (n,), users whose noisy bit the learner knows.
-        members: (n,), passive users who pool what they see with the learner.
-        draws: labels that each member got, drawn independently.
+        rates: (n,), the probability that the label submitted by each user arrives.
+        public: (n,), whether the learner knows each user's noisy bit.
+        members: (n,), whether each user is passive and pools what she sees with the learner.
+        draws: how many labels each member fetched, drawn independently.
     """
 
     rows: "scipy.sparse.csr_array"
@@ -110,8 +112,8 @@ class OverlayTable:
         """The largest number of labels that all members together can have fetched; members are passive users who pool
         what they see with the learner.
 
-        As it is not known whose labels these are, the bounds take this many of the noisy labels as known, whichever are
-        the worst.
+        It is not known whose labels these are. Therefore the bounds assume that this many noisy labels are known, those
+        that make the bound worst.
         """
         return self.draws * int((np.diff(self.rows.indptr)[self.members] > 0).sum())
 
@@ -151,10 +153,10 @@ class OverlayTable:
     @cached_property
     def shape(self) -> Ints:
         """For each user, the number of the first user whose fetch probabilities for users with hidden noisy labels are
-        the same numbers in any order, (n,).
+        the same values in any order, (n,).
 
-        How well the hidden labels hide a submission depends on these numbers and not on their order, so that bounds of
-        such users can be shared.
+        How well the hidden labels hide a submission depends on these values and not on their order, so that such users
+        can share bounds.
         """
         hides = ~self.revealed[self.rows.indices]
         data = self.rows.data[hides]
@@ -168,13 +170,14 @@ class OverlayTable:
         members of the coalition.
 
         A target's fetchers are the users who may fetch her label. All users whose noisy labels are known share one
-        bound. Two others share a bound if their fetchers have equal rows of fetch probabilities, up to order, and equal
-        rates, and fetch from them with equal probabilities. However, a bound that is used for targets with few fetchers
-        (`sparse_neighbourhood`) also depends on whom else these users fetch from. A target with few fetchers therefore
-        has only herself as equal, unless all users whose labels are seen have one and the same row.
+        bound. Two other targets share a bound if their fetchers have equal rows of fetch probabilities, up to order,
+        and equal rates, and fetch from the targets with equal probabilities. However, the bound in
+        `sparse_neighbourhood`, used for targets with few fetchers, also depends on whom else these fetchers may ask. A
+        target with few fetchers therefore shares her bound with nobody, unless all users whose fetched labels are seen
+        have the same row.
 
         Args:
-            near: the largest number of fetchers with which that bound is used.
+            near: the largest number of fetchers at which the bound in `sparse_neighbourhood` is used.
         """
         leader = np.where(self.members, -1, np.arange(len(self.members)))
         public = self.public & ~self.members  # one bound for all: only the noise on their own label protects them
@@ -205,18 +208,18 @@ class OverlayTable:
         return np.sort(lines.view("f8,f8,f8,f8,f8"), axis=0).tobytes()
 
     def kinds(self, users: Ints) -> Kinds | None:
-        """The given users as targets, grouped by how many fetchers of each kind they have; groups with a larger sum of
-        fetch probabilities come first.
+        """The given users as targets, grouped by how many fetchers of each kind they have; groups whose labels are
+        fetched with a larger sum of probabilities come first.
 
-        Fetchers of a target are the users who may fetch her label and whose labels are seen. Two fetchers are of one
-        kind if four things are equal: the probability with which they fetch from each of their peers, one number for
-        all peers; how many peers have hidden noisy labels; their rates, the probability that a label arrives; and
-        whether they are members of the coalition.
+        Fetchers of a target are the users who may fetch her label and whose fetched labels somebody sees. Each fetcher
+        must fetch from all her peers with the same probability. Two fetchers are of one kind if four things are equal:
+        this probability; how many of their peers have hidden noisy labels; their rates, the probability that a label
+        arrives; and whether they are members of the coalition.
 
         Returns:
-            For F kinds one user of each and her fetch probability, (F,) each; and for K groups how many fetchers of
-            each kind a target has, (K, F). None if the positive fetch probabilities of some user differ, or if there
-            are more than `MOST_FETCHERS` (64) kinds.
+            For each of F kinds one user and her fetch probability, (F,) each; and for each of K groups how many
+            fetchers of each kind a target has, (K, F). None if the positive fetch probabilities of some user differ, or
+            if there are more than `MOST_FETCHERS` (64) kinds.
         """
         # Rows of users whose fetched labels somebody sees; each must have equal entries.
         lengths = np.diff(self.rows.indptr)
@@ -240,12 +243,11 @@ class OverlayTable:
         return Kinds(rows[first], weight[first], distinct[np.argsort(-(distinct @ weight[first]), kind="stable")])
 
     def envelope(self, users: Ints) -> Floats:
-        """For each k, the largest k-th largest probability with which any of the given users' labels is fetched,
-        descending.
+        """Fetch probabilities of a hypothetical target whose bound holds for all the given users, descending.
 
-        Each user's label is fetched by some of the users who may submit, with certain probabilities. A target whose
-        label is fetched with the probabilities of the result has a bound that holds for all the given users, as larger
-        probabilities show more.
+        For each given user, sort the probabilities with which the users who may submit fetch her label, the largest
+        first. The result is, at each position k, the largest k-th value of any given user. Its bound holds for all of
+        them because larger probabilities show more.
         """
         most = np.zeros(int(self.num_fetchers[users].max(initial=0)))
         for user in users.tolist():
@@ -260,9 +262,9 @@ def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
 
     Args:
         start: (n+1,), row i has the entries start[i] to start[i+1] - 1. columns: one or more arrays, (E,) each; an
-        entry of a row is one value from each.
+        entry of a row consists of one value from each array.
     """
-    # the bytes of all entries, in which each row is a part; rows of different lengths have different bytes
+    # each row is a slice of the bytes of all entries; rows of different lengths have different bytes
     entries = np.rec.fromarrays(columns)
     content, size = entries.tobytes(), entries.dtype.itemsize
     first_rows: dict[bytes, int] = {}
@@ -271,10 +273,10 @@ def same_rows(start: Ints, *columns: NDArray[np.generic]) -> Ints:
 
 
 def canonical_rows(weights: "Floats | scipy.sparse.sparray") -> "scipy.sparse.csr_array":
-    """The table in rows (CSR), with entries that occur several times added up, and without explicit zeros.
+    """The table stored by rows (CSR), with duplicate entries added up, and without stored zeros.
 
     A row whose sum differs from 1 by more than `_EXACT` (1e-12) and at most `_ROUNDED` (1e-9) is divided by its sum, so
-    that it is a law.
+    that it is a probability distribution.
     """
     rows: scipy.sparse.csr_array = scipy.sparse.csr_array(weights)  # type: ignore[arg-type]
     if not rows.has_canonical_format or not rows.data.all():

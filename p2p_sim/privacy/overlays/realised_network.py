@@ -1,7 +1,8 @@
 """The learner's ε in a *realised* network, in which it is known who could be asked and how many labels arrived.
 
 The bounds are conditional on the network as it turned out, and must not be averaged over replicates. They hold for
-label adjacency, since labels affect neither who is online, nor which messages are lost, nor how long messages take.
+neighbours that differ in one user's label, since labels affect neither who is online, nor which messages are lost, nor
+how long messages take.
 """
 
 import math
@@ -36,27 +37,28 @@ from p2p_sim.privacy.randomized_response import cross, invert, local_delta, outw
 from p2p_sim.privacy.where_bounds_hold import REALISED as REALISED_REQUIRED
 
 _CAPS = 32
-"""Largest number of distinct caps (bounds of fetch probabilities); more are rounded up to this number of values."""
+"""Largest number of distinct caps (bounds of fetch probabilities); if there are more, they are rounded up to this many
+values."""
 
 
 @dataclass(frozen=True)
 class UniformSources(FlippedLabels):
     """Exactly `submissions` labels arrived, each fetched uniformly and independently from the same users.
 
-    To bound δ, reveal which submissions are noisy bits (noisy labels) that are known anyway. These are no evidence, and
-    an exchange among the other sources remains. Passive members add two cases. If a member fetched the target's bit,
-    only the noise of the bit protects. Otherwise reveal also the members' bits, the bits that they fetched, and who
-    submits these bits. Whether a member fetched from the target is independent of the target's bit and of other users'
-    fetches.
+    To bound δ, reveal which submissions are noisy bits (noisy labels) that are known anyway. These submissions are no
+    evidence, and an exchange among the other sources remains. If there are passive members, there are two cases. If a
+    member fetched the target's bit, only the noise of the bit protects the target. Otherwise reveal also the members'
+    bits, the bits that they fetched, and who submits these bits. Whether a member fetched from the target is
+    independent of the target's bit and of other users' fetches.
 
     Args:
-        sources: S, how many users labels can be fetched from, the target among them, at least 1.
-        known: how many sources' noisy bits the learner knows (fixed answers, users who fell back to their own label),
-            at most S-1, as the target is not one of them.
+        sources: S, the number of users from whom labels can be fetched, the target among them, at least 1.
+        known: how many sources' noisy bits the learner knows (fixed answers, users who fell back to their own label).
+            It is at most S-1, because the target is not one of them.
         submissions: t, how many labels arrived, at least 0; labels that members submitted may be counted or not.
         flip_prob: α, 0 or in [1e-300, 1/2].
         members: c, how many passive users pool what they see with the learner; they may be sources or not.
-        draws: R, at least 1: how many labels each member may have got, from sources drawn independently.
+        draws: R, at least 1: the largest number of labels that a member may have got, from independently drawn sources.
     """
 
     requires = REALISED_REQUIRED
@@ -99,8 +101,8 @@ class UniformSources(FlippedLabels):
             basis = "average over whether a member met the target"
             upper = cross(lambda epsilon: not self._holds(epsilon, delta), self.flip_prob, precision=1e-5)[1]
         elif self.known:
-            # The lesser of two bounds: of the exchange without known bits, and by the chance that the target's bit is
-            # submitted.
+            # The lesser of two bounds: that of the exchange without known bits, and the one that uses only the
+            # probability that the target's bit is submitted.
             basis, exposure = "known sources revealed", self._exposure
             direct = cross(lambda e: exposure * local_delta(self.flip_prob, e).upper > delta, self.flip_prob)[1]
             upper = min(exact.upper, direct)
@@ -122,7 +124,7 @@ class UniformSources(FlippedLabels):
         return (*REALISED_CONDITIONS, SAME_SOURCES, *((PASSIVE,) if self.members else ()))
 
     def _holds(self, epsilon: float, delta: float) -> bool:
-        """Whether the pair (ε, `delta`) is certified, if there are members; quick in clear cases."""
+        """Whether the pair (ε, `delta`) is certified, if there are members; clear cases are decided quickly."""
         direct = local_delta(self.flip_prob, epsilon).upper
         spare = delta * (1.0 - 2.0**-48) - self._met * direct
         if spare <= 0.0:
@@ -133,13 +135,13 @@ class UniformSources(FlippedLabels):
 
     @property
     def _setting(self) -> ClusterExchange:
-        """The exchange in a cluster of H users that remains when all noisy labels that the learner or the members know,
-        or may know, are revealed.
+        """The exchange in a cluster of H users that remains when all noisy labels are revealed that the learner or the
+        members know or may know; members are passive users who pool what they see with the learner.
 
-        H is the number of sources, minus those whose noisy label the learner knows, minus the members (passive users
-        who pool what they see with the learner), minus as many labels as the members may have fetched in all; at least
-        1. To reveal a label never lowers δ. Each of the t submissions carries one of the H users' labels with
-        probability H/S, where S is the number of all sources.
+        H is the number of sources minus three numbers: those whose noisy label the learner knows; the members; and the
+        labels that the members may have fetched in all. H counts as at least 1. Revealing a label never lowers δ. Each
+        of the t submissions carries one of the H users' labels with probability H/S, where S is the number of all
+        sources.
         """
         hidden = max(1, self.sources - self.known - self.members * (1 + self.draws))
         return ClusterExchange(hidden, self.flip_prob, self.submissions, share_of(1.0, hidden, self.sources, up=True))
@@ -149,30 +151,32 @@ class UniformSources(FlippedLabels):
         """The probability 1 - (1 - 1/S)^(c R) that one of c members, who each fetched R labels from S users, got the
         target's noisy label.
 
-        Members are passive users who pool what they see with the learner. If one of them got the label, only the noise
-        on it protects the target.
+        Members are passive users who pool what they see with the learner. If one of them got the label, only the
+        label's noise protects the target.
         """
         return some(1.0 / self.sources, self.members * self.draws)
 
     @property
     def _exposure(self) -> float:
-        """The probability 1 - (1 - 1/S)^t that one of t submissions is the target's bit, of S sources; rounded up."""
+        """The probability 1 - (1 - 1/S)^t that at least one of t submissions is the target's bit, rounded up; S is the
+        number of sources."""
         return some(1.0 / self.sources, self.submissions) * (1.0 + 2.0**-48)
 
 
 @dataclass(frozen=True, eq=False)
 class CappedFetch(FlippedLabels):
-    """Submissions of users of whose fetch distributions only the largest entries are known; no n by n table is needed.
+    """Submissions of users whose largest fetch probability alone is known (or a bound of it); no n by n table is
+    needed.
 
-    Submitter i fetches from each user with probability at most c = caps[i]. For every target, what she shows is a
-    post-processing of the three-point pair (see `fetch_distribution`) with w = c. To see that (τ, 1-2τ-w, τ+w) with
-    w < c is a post-processing of (τ, 1-2τ-c, τ+c), keep each end with some probability, replace it by the other end
-    with another probability, and otherwise by the middle.
+    Submitter i fetches from each user with probability at most c = caps[i]. For every target, what i shows is a
+    post-processing of the three-point pair (see `fetch_distribution`) with w = c, for a threshold τ. To see that
+    (τ, 1-2τ-w, τ+w) with w < c is a post-processing of (τ, 1-2τ-c, τ+c), keep each end with some probability, replace
+    it by the other end with another probability, and otherwise by the middle.
 
-    The probability that she is stray (see `LevelBound`) is at most 2 exp(-(M/c) kl(τ/M, α)). M = 1 - c - known_mass is
+    The probability that i is stray (see `LevelBound`) is at most 2 exp(-(M/c) kl(τ/M, α)). M = 1 - c - known_mass is
     the least probability with which she fetches an unknown bit of a user other than the target. Chernoff's bound adds
-    up ln(1-α+αe^(-λw)) over the entries w of her row. This term is convex in w, and 0 at w = 0. Therefore it is at most
-    w/c times its value at c, and the worst row has M/c equal entries.
+    up ln(1-α+αe^(-λw)) over the entries w of her row, where λ > 0 is its parameter. This term is convex in w, and 0 at
+    w = 0. Therefore it is at most w/c times its value at c, and the worst row has M/c equal entries.
 
     Args:
         caps: (m,), in (0, 1]: for each submitter, a bound of the largest probability with which she fetches from one
@@ -243,13 +247,13 @@ def _grouped(caps: Floats, mass: Floats) -> Floats:
 
 
 def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
-    """The bound of what is seen of a target's noisy label that combines several thresholds τ, shares of α; no threshold
-    is used if α < 1e-100.
+    """The bound of what is seen of a target's noisy label that combines several thresholds τ, each a fixed share of α.
+    No threshold is used if α < 1e-100.
 
     For one τ, submitters whose probability of submitting a 1 lies in [τ, 1-τ-w] show little, where w is the probability
-    that a submitter fetches from the target. The others are called stray, and count as showing the target's noisy label
-    if they fetched it. The probability of being stray has a Chernoff bound. The result has for each τ the bounds of
-    both parts, and combines them.
+    that a submitter fetches from the target. The other submitters are called stray, and count as showing the target's
+    noisy label if they fetched it. The probability of being stray has a Chernoff bound. The result has, for each τ, the
+    bounds of what stray submitters and all others show, and combines them.
 
     Args:
         groups: (G, 3): for each group of submitters the largest probability with which any of them fetches from one
@@ -280,7 +284,7 @@ def _capped_levels(groups: Floats, flip_prob: float) -> Levels:
 
 
 def _exposure(caps: Floats, counts: Floats) -> float:
-    """The probability that some submitter submits the target's bit, rounded up.
+    """The probability that at least one submitter submits the target's bit, rounded up.
 
     caps, counts: (G,) each, for each group of submitters the probability that a submitter fetches from the target, and
     how many submitters there are.

@@ -1,9 +1,9 @@
 """The learner's ε on any regular overlay: each user asks one of a fixed number of neighbours.
 
-The bounds that `fetch_distribution` computes for groups of targets depend on two facts alone: how many fetchers (users
-who may fetch her label) a target has, and which entries their rows of fetch probabilities have. On a regular overlay of
-degree G every target has G fetchers, and their rows have G entries 1/G. So every such overlay has the bound of the
-complete graph of G + 1 users.
+The bounds that `fetch_distribution` computes for groups of targets depend on two facts alone: how many fetchers a
+target has (users who may fetch her label), and which entries the fetchers' rows of fetch probabilities have. On a
+regular overlay of degree G every target has G fetchers, and the row of each fetcher has G entries 1/G. So every such
+overlay has the bound of the complete graph of G + 1 users.
 """
 
 from dataclasses import dataclass
@@ -79,12 +79,12 @@ class RegularExchange(FlippedLabels):
 
     @cached_property
     def _bounds(self) -> UserBound:
-        """An object with the bounds of δ(ε) and ε(δ), the same for every user, of an exchange where each user asks one
-        of G neighbours.
+        """The bounds of δ(ε) and ε(δ), the same for every user, of an exchange where each user asks one of G
+        neighbours: those of the complete graph of G + 1 users.
 
-        They are those of the complete graph of G + 1 users. The least of two counts: a bound of what the submissions of
-        the target's G neighbours show if all noisy labels except the target's are known, and the probability that
-        anybody submits the target's label, times the δ(ε) of its noise.
+        The less of two bounds of δ(ε) counts. One bounds what the submissions of the target's G neighbours show if all
+        noisy labels except the target's are known. The other is the probability that anybody submits the target's
+        label, times the δ(ε) of the label's noise.
         """
         users = self.degree + 1
         weights = (np.ones((users, users)) - np.eye(users)) / self.degree
@@ -96,8 +96,8 @@ def smallest_degree(most: int, *, flip_prob: float, sampling_rate: float, epsilo
     """The smallest degree up to `most` at which bisection finds (ε, δ) certified; None if neither a power of 2 below
     `most` nor `most` is certified.
 
-    Bisection assumes that a degree is certified if a smaller one is. Checked in any case: the returned degree is
-    certified, and the next smaller one, if it is at least 1, is not.
+    Bisection assumes that a degree is certified if a smaller one is. Without this assumption, too, the returned degree
+    has been checked to be certified, and the next smaller one, if it is at least 1, not to be.
 
     Args:
         flip_prob: α in [0, 1/2]. sampling_rate: θ in (0, 1], the probability that a user's label arrives.

@@ -1,23 +1,24 @@
-"""Products of pairs (Bernoulli(p), Bernoulli(p + d)), p in a *band* [low, high], as likelihood ratios on one grid.
+"""Products of pairs of laws (Bernoulli(p), Bernoulli(p + d)), as likelihood ratios on one grid.
 
-A user is seen with probability `rate`. She then shows 1 with probability p under the first law, and p + d under the
-second. Her pair is a post-processing of three outcomes: 1 with probabilities (low, low + d), 0 with probabilities
-(1-high, 1-high-d), and a middle that is 1 with probability (p-low)/(high-low) under both laws. The curve of a pair is
-its divergence HS_r as a function of r. A second pair with a larger |d| of the same sign, a larger rate or a wider band
-has a larger curve, so that the first pair is a post-processing of the second (Blackwell). So a product of such larger
-pairs bounds the product of the original pairs, and mixtures of such products.
+The probability p lies in an interval [low, high], its *band*. A user is seen with probability `rate`. She then shows 1
+with probability p under the first law, and p + d under the second. Her pair is a post-processing of three outcomes: 1
+with probabilities (low, low + d), 0 with probabilities (1-high, 1-high-d), and a middle. From the middle she shows 1
+with probability (p-low)/(high-low) under both laws. The curve of a pair is its divergence HS_r as a function of r. A
+second pair with a larger |d| of the same sign, a larger rate or a wider band has a larger curve, so that the first pair
+is a post-processing of the second (Blackwell). So a product of such larger pairs bounds the product of the original
+pairs, and mixtures of such products.
 
-For users with equal pairs only two counts matter: how many show 1, and how many 0. Each pair of counts has a likelihood
-ratio. The probability of this pair is split between the two points kg and (k+1)g of the grid next to the ratio's
-logarithm, such that its totals under both laws remain. A split only spreads the ratio, so that no divergence falls
-(Blackwell).
+For users with equal pairs only two counts matter: how many show 1, and how many 0. Each combination of the two counts
+has a likelihood ratio. Its probability is split between the two points kg and (k+1)g of the grid (of step g) next to
+the logarithm of the ratio, such that the totals under both laws remain. A split only spreads the ratio, so that no
+divergence falls (Blackwell).
 
 Rounding: bands narrower than `_SAME` count as one p, others are widened by `_WIDER`, and outcomes that are less likely
-than `_RARE` count as showing the law itself. So the error of a probability q of an outcome is at most 1e-13, which is
-at most 1e-8 of q. A law's relative error is then about 1e-13 Σ (k - its mean)/q, a sum over the outcomes of all groups,
-where k is how many users show the outcome. By Bernstein's inequality this is below `SLACK`, except with probability
-e^`LOG_TAIL`, since at most about `-LOG_TAIL` more users than expected, in all groups together, show outcomes with q
-near `_RARE`.
+than `_RARE` count as showing which of the two laws holds. So the error of an outcome's probability q is at most 1e-13,
+which is at most 1e-8 of q. A law's relative error is then about 1e-13 Σ (m - its mean)/q, a sum over the outcomes of
+all groups, where m is how many users show the outcome. By Bernstein's inequality this error is below `SLACK`, except
+with probability e^`LOG_TAIL`, since at most about `-LOG_TAIL` more users than expected, in all groups together, show
+outcomes with q near `_RARE`.
 """
 
 import math
@@ -33,29 +34,32 @@ from p2p_sim.privacy.binomial_windows import Floats, bernstein_window, binomial_
 LOG_TAIL = -64.0
 """Logarithm of the probability that is left out at each end of a window, and added to the bound."""
 SLACK = 1e-6
-"""Relative error that is allowed for in a law."""
+"""Relative error that is allowed for in the probabilities of a law."""
 _NEAR = 1e-8
 """Relative error that is allowed for in a likelihood ratio."""
 _SAME, _WIDER, _RARE = 1e-13, 1e-7, 1e-5
-"""_SAME: width of a band below which it counts as one p. _WIDER: by how much other bands are widened. _RARE: least
-probability of an outcome.
+"""_SAME: a band narrower than this counts as one p. _WIDER: by how much other bands are widened. _RARE: an outcome of
+at most this probability counts as showing which of the two laws holds.
 
-Only `low` is moved: `DenseTable.bands` raises `high` by 1e-9, or `high` is exact up to rounding below `_SAME`."""
+To widen a band, only `low` is moved. For `high`, `DenseTable.bands` has already raised it by 1e-9, or it is exact up to
+rounding below `_SAME`."""
 _POINTS = 1200
 """Approximate number of points of the grid."""
 _REACH = 20.0
 """Approximate number of standard deviations of the loss that the grid covers."""
 _MOST_STEPS = 1e5
-"""Largest number of steps of the grid in one user's largest loss, which may be far above the standard deviation."""
+"""Largest number of grid steps in one user's largest loss; this loss may be far above the standard deviation."""
 _NEGLIGIBLE = 1e-30
-"""Probability below which grid points at the ends of a product are cut off, and charged."""
+"""Grid points at the ends of a product with less probability than this are cut off; their probability is added to
+`lost`."""
 
 
 @dataclass(frozen=True)
 class Shift:
-    """The pair of each of `count` users: seen with probability `rate`, she shows 1 with probability p or p + `shift`.
+    """The pair of laws of each of `count` users, who is seen with probability `rate` and then shows 1 or 0.
 
-    p is the probability of a 1 under the first law, and may have any value in [low, high]. The shift d may be negative.
+    She shows 1 with probability p under the first law, and p + `shift` under the second. p may have any value in
+    [low, high], and the shift may be negative.
     """
 
     rate: float
@@ -66,8 +70,8 @@ class Shift:
 
     @property
     def weight(self) -> float:
-        """About the variance of the sum of the privacy losses of all `count` users, which sets the step of the grid for
-        losses: count · rate · shift² (1/low + 1/(1-high)).
+        """About the variance of the sum of the privacy losses of all `count` users:
+        count · rate · shift² (1/low + 1/(1-high)). It sets the step of the grid for losses.
 
         Each user, seen with probability `rate`, shows 1 with probability p in [low, high] under one law and p + shift
         under the other. low and 1-high count as at least 0.001, so that the result stays finite.
@@ -77,10 +81,11 @@ class Shift:
 
     @property
     def largest_loss(self) -> float:
-        """The largest privacy loss, in absolute value, of what one user shows: 1 with probability low or low + shift, 0
-        with 1-high or 1-high-shift.
+        """The largest privacy loss, in absolute value, of what one user shows.
 
-        Outcomes that have a probability of at most 1e-5 under one of the two laws are left out; 0 if none is left.
+        She shows 1 with probability low or low + shift under the two laws, and 0 with probability 1-high or
+        1-high-shift. An outcome that has a probability of at most 1e-5 under one of the two laws is left out; the
+        result is 0 if no outcome is left.
         """
         pairs = ((self.low, self.low + self.shift), (1.0 - self.high, 1.0 - self.high - self.shift))
         return max(
@@ -97,8 +102,9 @@ class Shift:
 class ShiftLaw:
     """Two laws of an observation, given by the likelihood ratio of the second law to the first, on a grid.
 
-    law: (K,), probabilities under the first law of the ratios exp((first + i) · grid). lost: for each law, the
-    probability of outcomes that are impossible under the other law, and of what was left out.
+    law: (K,), probabilities under the first law of the ratios exp((first + i) · grid), i = 0 to K-1. lost: for each of
+    the two laws, the probability of outcomes that are impossible under the other law, plus that of all outcomes left
+    out.
     """
 
     law: Floats
@@ -142,7 +148,8 @@ class ShiftLaw:
         """(2, K+1): sums of probabilities under the first and the second law; column i has those of the grid's points
         i, i+1, ..., K-1.
 
-        A point stands for a likelihood ratio of the second law to the first, ascending. Column K is 0.
+        Each point stands for a likelihood ratio of the second law to the first; the points are ascending. Column K is
+        0.
         """
         return np.stack([_sums(self.law[::-1])[::-1], _sums((self.law * self.ratios)[::-1])[::-1]])
 
@@ -154,8 +161,8 @@ class ShiftLaw:
     def times(self, factor: "ShiftLaw") -> "ShiftLaw":
         """The two laws of this observation and an independent one together; both must have the same step of the grid.
 
-        Likelihood ratios multiply, so that their logarithms add up. The probabilities `lost` of what is not on the grid
-        are added, and so is what is cut off at its ends.
+        Likelihood ratios multiply, so that their logarithms add up. The probabilities `lost` of outcomes that are not
+        on the grid add up as well, and the probability of the points cut off at the ends of the grid is added to them.
         """
         law, first = np.convolve(self.law, factor.law), self.first + factor.first
         ratios = np.exp(self.grid * (first + np.arange(len(law))))
@@ -179,13 +186,13 @@ def _sums(values: Floats) -> Floats:
 NOTHING_SEEN = ShiftLaw(np.ones(1), 0, 1.0)
 """An observation whose two laws are equal."""
 LAW_SHOWN = ShiftLaw(np.zeros(1), 0, 1.0, (1.0, 1.0))
-"""An observation that shows which of the two laws it follows."""
+"""An observation that shows which of its two laws holds."""
 
 
 def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
-    """The likelihood ratio of all users' independent observations, as a law on a grid of log-ratios.
+    """The law of the likelihood ratio of all users' independent observations, on a grid of log-ratios.
 
-    Each user shows 1 with some probability p in an interval under the first law, and p + shift under the second. The
+    Under the first law each user shows 1 with some probability p in an interval; under the second, with p + shift. The
     result bounds the divergence for all p in the intervals.
 
     Args:
@@ -211,9 +218,10 @@ def product(shifts: Sequence[Shift], grid: float | None = None) -> ShiftLaw:
 
 
 class Outcomes(NamedTuple):
-    """Probabilities, under the first and the second law, that a user shows 1 (`hit`), 0 (`zero`), or the law itself.
+    """Probabilities of what a user shows: under the first and the second law 1 (`hit`), 0 (`zero`), or which of the two
+    laws holds (`law_itself`).
 
-    alike: the probability that she shows the middle or is not seen, which is equal under both laws.
+    alike: the probability that she shows the middle or is not seen, equal under both laws.
     """
 
     hit: list[float]
@@ -246,20 +254,20 @@ def _outcomes(users: Shift) -> Outcomes:
 
 @lru_cache(maxsize=4096)
 def counted(users: Shift, grid: float) -> ShiftLaw:
-    """The likelihood ratio of what `users.count` users with equal pairs of laws show together, as a law on a grid of
+    """The law of the likelihood ratio of what `users.count` users with equal pairs of laws show together, on a grid of
     log-ratios of step `grid`.
 
     Each user shows 1, 0, or an outcome that is equally likely under both laws. She may also show which of the two laws
-    holds; the probability that any user does so is stored in `lost`. Only numbers matter: k users show 1, and z of the
-    others show 0. The log-ratio is k ln(b₁/a₁) + z ln(b₀/a₀), where a₁ and b₁ are the probabilities of a 1 under the
-    first and the second law, and a₀ and b₀ those of a 0.
+    holds; the probability that any user does so is stored in `lost`. Only two counts matter: k users show 1, and z of
+    the others show 0. The log-ratio is k ln(b₁/a₁) + z ln(b₀/a₀), where a₁ and b₁ are the probabilities of a 1 under
+    the first and the second law, and a₀ and b₀ those of a 0.
     """
     hit, zero, law_itself, alike = _outcomes(users)
-    # With probability (1 - law_itself)^count nobody shows the law itself. All other outcomes count as lost.
+    # With probability (1 - law_itself)^count nobody shows which law holds. All other outcomes count as lost.
     silent = [users.count * math.log1p(-min(chance, 1.0 - 2.0**-53)) for chance in law_itself]
     missed = 8.0 * tail_mass(LOG_TAIL)
     lost = [-math.expm1(logarithm) * (1.0 + 1e-12) + missed for logarithm in silent]
-    # k ~ Bin(count, hit/(hit + zero + alike)), in a window with nearly all of it under both laws.
+    # k ~ Bin(count, hit/(hit + zero + alike)), in a window with nearly all of its probability under both laws.
     shares = [_share(part, none + alike) for part, none in zip(hit, zero, strict=True)]
     ones = _window(users.count, *shares)
     odds = np.array([_odds(hit[0], zero[0] + alike)])
@@ -301,19 +309,19 @@ def _window(count: int, first: float, second: float) -> Floats:
 
 
 def _on_grid(law: Floats, loss: Floats, grid: float, lost: tuple[float, float]) -> ShiftLaw:
-    """Two laws of an observation on a grid of log-ratios, given J outcomes: their probabilities under the first law,
-    `law`, and the logarithms `loss` of their likelihood ratios of the second law to the first, (J,) each.
+    """Two laws of an observation with J outcomes, put on a grid of log-ratios.
 
-    Each probability is split between the two points of the grid next to its log-ratio, such that its totals under both
-    laws remain: the point above gets the share (e^(loss - kg) - 1)/(e^g - 1), where g = `grid` and kg is the point
-    below.
+    The probability of each outcome is split between the two points of the grid next to its log-ratio, such that the
+    totals under both laws remain: the point above gets the share (e^(loss - kg) - 1)/(e^g - 1), where g = `grid` and kg
+    is the point below.
 
     Args:
-        lost: for each of the two laws the probability of outcomes that are not among the J; the result keeps it as its
-        own.
+        law: (J,), the probability of each outcome under the first law. loss: (J,), the logarithm of its likelihood
+        ratio of the second law to the first. grid: the step of the grid. lost: for each of the two laws the probability
+        of outcomes that are not among the J; the result has the same `lost`.
     """
     used = law > 0.0
-    if not used.any():  # the probability that nobody shows the law itself underflows to 0
+    if not used.any():  # the probability that nobody shows which law holds underflows to 0
         return ShiftLaw(np.zeros(1), 0, grid, lost)
     law, loss = law[used], loss[used]
     below = np.floor(loss / grid + 1e-12).astype(np.int64)

@@ -1,18 +1,18 @@
 """Products of symmetric pairs as laws of the privacy loss on one grid, rounded so that bounds only grow.
 
 A pair is two laws, P and Q, of what a user shows. A *symmetric* pair is a mixture of parts. Each part has two numbers
-`low` and `high`. Under P it shows the privacy loss -ℓ with probability `low` and +ℓ with probability `high`; under Q
-the two probabilities are exchanged. Here ℓ = ln(high/low). The rest is equally likely under both laws. The three-point
-pair, (τ, 1-2τ-w, τ+w) against its mirror image, has one part with low = τ and high = τ+w.
+`low` and `high`, and the loss ℓ = ln(high/low). Under P it shows the privacy loss -ℓ with probability `low` and +ℓ with
+probability `high`; under Q the two probabilities are exchanged. All other outcomes are equally likely under both laws.
+The three-point pair, (τ, 1-2τ-w, τ+w) against its mirror image, has one part with low = τ and high = τ+w.
 
-A loss between the points kg and (k+1)g of the grid is split between the two points. The hockey-stick curve of the pair
-(HS_r as a function of r) keeps its value at every r = e^(kg), and becomes linear in between. The curve is convex, so
-that the new pair's curve is nowhere below the old one; and pairs with larger curves have products with larger curves
+A loss between the points kg and (k+1)g of a grid of step g is split between the two points. The hockey-stick curve of
+the pair (HS_r as a function of r) keeps its value at every r = e^(kg), and becomes linear in between. The old curve is
+convex, so that the new curve is nowhere below it. Pairs with larger curves have products with larger curves
 (Blackwell).
 
 Rounding: let u = 2^-53 be the unit of rounding. `low` and `high` have errors of a few u, and are moved apart by more
-before they are used. All terms of a law are non-negative. So the relative error of the law of a sum of N losses is N
-times the 8u of each loss, plus the errors that `SymmetricLosses.plus` adds.
+than that before they are used. All terms of a law are non-negative. So the relative error of the law of a sum of N
+losses is N times the error of one loss, 8u, plus the errors that `SymmetricLosses.plus` adds.
 """
 
 import math
@@ -26,9 +26,10 @@ from p2p_sim.privacy.binomial_windows import UNIT, Floats
 from p2p_sim.privacy.randomized_response import hockey_stick_coefficients, outward
 
 SHARES = tuple(float(share) for share in np.arange(0.05, 0.975, 0.025))
-"""Levels τ that are tried, as shares of α."""
+"""Thresholds τ (levels) that are tried, as shares of α; see `LevelBound`."""
 LEAST_FLIP = 1e-100
-"""α below which no pairs are used: any number of users hides too little, and products of e^ε₀ would overflow."""
+"""Flip probability α below which no pairs are used: any number of users hides too little, and products of e^ε₀ would
+overflow."""
 _APART = 2.0**-48
 """Relative amount by which `low` and `high` are moved apart; larger than their rounding errors."""
 _NEGLIGIBLE = 1e-40
@@ -41,7 +42,8 @@ _POINTS = 3000
 class Pair:
     """The symmetric pair of each of `count` users.
 
-    low, high: (J,), `low` and `high` of each of J parts. leak: the probability that a user shows the bit itself.
+    low, high: (J,), `low` and `high` of each of J parts. leak: the probability that a user shows the target's noisy bit
+    itself.
     """
 
     low: Floats
@@ -55,8 +57,8 @@ class Pair:
         outcomes. The outcomes' probabilities are (τ, 1-2τ-w, τ+w) for one noisy label of the target, and
         (τ+w, 1-2τ-w, τ) for the other.
 
-        If a user's probability of submitting a 1 lies in [τ, 1-τ-w] for the target's noisy label 0, her submission
-        shows no more than this.
+        If a user's probability of submitting a 1, given that the target's noisy label is 0, lies in [τ, 1-τ-w], her
+        submission shows no more than this pair.
 
         Args:
             level: τ. weight: w, the probability that a user fetches the target's label.
@@ -68,8 +70,8 @@ class Pair:
 class SymmetricLosses:
     """The law of the privacy loss of a symmetric pair of laws, or of a sum of such losses, on a grid.
 
-    law: (K,), probabilities under P of the losses (first + 0, 1, ...) · grid, with relative errors of at most `error`.
-    lost: probability of an infinite loss, including what was cut off.
+    law: (K,), probabilities under P of the losses (first + i) · grid, i = 0 to K-1, with relative errors of at most
+    `error`. lost: the probability of an infinite loss, including what was cut off.
     """
 
     law: Floats
@@ -83,9 +85,9 @@ class SymmetricLosses:
         the same with P and Q exchanged.
 
         Args:
-            ratio: e^ε, at least 1. To allow for rounding, its logarithm is lowered by four rounding errors u = 2^-53,
+            ratio: at least 1. To allow for rounding, its logarithm is lowered by four rounding errors u = 2^-53,
             relative to itself and to the largest loss. limit: ignored; other classes with this method can stop early
-            once the result's side of it is known.
+            once it is known whether the result exceeds `limit`.
         """
         losses = self.grid * (self.first + np.arange(len(self.law)))
         least = math.log(ratio) * (1.0 - 4.0 * UNIT) - 4.0 * UNIT * (1.0 + float(np.abs(losses).max(initial=0.0)))
@@ -99,7 +101,7 @@ class SymmetricLosses:
         A convolution of K and L values adds an error of (min(K, L) + 1)u.
         """
         law = np.convolve(self.law, more.law)
-        # Cut negligible ends; their sum is charged, and more than may have underflowed.
+        # Cut negligible ends. `lost` grows by their sum, and by more than may have underflowed.
         likely = np.flatnonzero(law > _NEGLIGIBLE)
         low, high = int(likely[0]), int(likely[-1])
         cut = float(law[:low].sum() + law[high + 1 :].sum()) + len(law) * 1e-300
@@ -120,13 +122,13 @@ class SymmetricLosses:
 
 
 def product(pairs: Sequence[Pair]) -> SymmetricLosses:
-    """The law of the privacy loss that bounds what all users together show: losses of independent users add up.
+    """The law of the privacy loss that bounds what all users together show; losses of independent users add up.
 
-    Each user shows the target's noisy label itself with probability `leak`. The probability 1 - Π (1 - leak) that some
-    user does so is added to `lost`, the probability of an infinite loss.
+    Each user shows the target's noisy label itself with probability `leak`. The probability 1 - Π (1 - leak) that at
+    least one user does so is added to `lost`, the probability of an infinite loss.
 
     Args:
-        pairs: groups of users, with the two laws of what one user of the group shows, and how many users there are.
+        pairs: for each group of users, the two laws of what one of them shows, and how many users the group has.
     """
     hidden = 0.0  # ln Π (1 - leak)
     pairs = [Pair(p.low * (1.0 - _APART), p.high * (1.0 + _APART), p.count, p.leak) for p in pairs]
@@ -142,11 +144,11 @@ def product(pairs: Sequence[Pair]) -> SymmetricLosses:
 
 
 def _grid(pairs: Sequence[Pair]) -> float:
-    """The step of the grid of privacy losses: the loss itself if all users' losses are equal, otherwise an eighth of
-    their mean, or more. The mean is over all parts of all users' pairs, with weights high - low.
+    """The step of the grid of privacy losses: the loss itself if all users' losses are equal, otherwise at least an
+    eighth of their mean. The mean is over all parts of all users' pairs, with weights high - low.
 
-    It is more where the grid would have over 3,000 points in 26 standard deviations of the sum of losses, or over 500
-    in the largest loss. It is 1 if no loss is positive.
+    The step is larger where the grid would otherwise have over 3,000 points in 26 standard deviations of the sum of
+    losses, or over 500 in the largest loss. It is 1 if no loss is positive.
     """
     low = np.concatenate([p.low for p in pairs] or [np.ones(1)])
     high = np.concatenate([p.high for p in pairs] or [np.full(1, 2.0)])
@@ -165,15 +167,16 @@ def _grid(pairs: Sequence[Pair]) -> float:
 
 
 def _step(pair: Pair, grid: float) -> Floats:
-    """The law of one user's privacy loss on the points -K, ..., K of the grid, (2K+1,), where K is the point next above
-    her largest loss.
+    """The law of one user's privacy loss on the points -K, ..., K of the grid, (2K+1,); point K is the next above her
+    largest loss.
 
     Her pair of laws P and Q is a mixture of parts, each with two probabilities low <= high and the loss
     ℓ = ln(high/low). Under P a part has the loss -ℓ with probability low, and ℓ with probability high. All other
-    outcomes are equally likely under P and Q and have the loss 0; so has here the target's noisy label itself, which
-    `product` charges apart. With g = `grid`, a loss between kg and (k+1)g is split between both points such that the
-    divergence at e^(kg) stays the same: the mass at -(k+1)g is (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and the rest
-    of low is at -kg. Positive losses have these masses times e^((k+1)g) and e^(kg).
+    outcomes are equally likely under P and Q and have the loss 0. A user who shows the target's noisy label itself also
+    counts here with loss 0; `product` accounts for her. With g = `grid`, a loss between kg and (k+1)g is split between
+    both points such that the divergence HS_r at r = e^(kg) stays the same. The point -(k+1)g gets the probability
+    (high - e^(kg) low)/(e^((k+1)g) - e^(kg)), and -kg gets the rest of low. The points (k+1)g and kg get these two
+    probabilities times e^((k+1)g) and e^(kg).
     """
     below = np.maximum(np.floor(np.log(pair.high / pair.low) / grid + 1e-12), 0.0)
     near, far = np.exp(below * grid), np.exp((below + 1.0) * grid)
@@ -191,14 +194,13 @@ def _step(pair: Pair, grid: float) -> Floats:
 
 
 class LevelBound(NamedTuple):
-    """Bounds of what the fetchers of a target show, at one level τ. A fetcher is *stray* at τ if p_i < τ or
-    p_i + w > 1-τ.
+    """Bounds of what the fetchers of a target (users who may fetch her label) show, at one threshold τ, called a level.
 
-    All noisy bits except the target's are revealed. Given these, i's submission is 1 with probability p_i if the
-    target's bit is 0, and p_i + w if it is 1. Stray fetchers count as showing whether they fetched the target's bit,
-    and, if so, the bit. leak: the probability that a stray fetcher shows the bit. always: the part of `leak` that is
-    due to fetchers who count as stray at every p_i. stray: a bound of the probability that any other fetcher is stray.
-    law: bounds what fetchers who are not stray show.
+    All noisy bits except the target's are revealed. Given these, fetcher i's submission is 1 with probability p_i if
+    the target's bit is 0, and p_i + w if it is 1. She is *stray* at τ if p_i < τ or p_i + w > 1-τ. Stray fetchers count
+    as showing whether they fetched the target's bit, and, if so, the bit. leak: the probability that a stray fetcher
+    shows the bit. always: the part of `leak` that is due to fetchers who count as stray at every p_i. stray: a bound of
+    the probability that any other fetcher is stray. law: bounds what fetchers who are not stray show.
     """
 
     leak: float
@@ -209,13 +211,14 @@ class LevelBound(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Bounds of HS_r of the product of a target's fetchers at several levels τ, and the best combination of them.
+    """Bounds of the divergence HS_r of what a target's fetchers show, at several levels τ, and their best combination.
 
     exposure: a bound of the probability that anybody submits the target's bit, and so of every divergence. bounds: one
     for each level. Let H be the divergence of a level's law. At each level HS_r <= leak + H. If nobody is stray at a
-    level, HS_r <= always + H. Sort the K levels so that the values G_k = always + H fall: G_0 = exposure > G_1 > ... >
-    G_K. Let s_k be the least `stray` of the levels k, ..., K. HS_r exceeds G_k only if somebody is stray at each of
-    these levels. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this bound is never smaller.
+    level, HS_r <= always + H. Sort the K levels so that the values G_k = always + H fall, with G_0 = exposure:
+    G_0 > G_1 > ... > G_K. Let s_k be the least `stray` of the levels k, ..., K. HS_r exceeds G_k only if somebody is
+    stray at each of these levels. So HS_r <= G_K + Σ (G_{k-1} - G_k) min(1, s_k). With fewer levels this bound is never
+    smaller.
     """
 
     exposure: float
@@ -226,14 +229,14 @@ class Levels:
         0.
 
         It combines bounds for several thresholds τ. For one τ, submitters who may have fetched the label and whose
-        probability of submitting a 1 is in [τ, 1-τ-w] show little, where w is the probability that they fetched it. All
-        other submitters count as showing the label if they fetched it. How likely such submitters are is averaged over
-        all other users' noisy labels, which count as revealed. Without any threshold the bound is the probability that
-        anybody submits the label.
+        probability of submitting a 1 is in [τ, 1-τ-w] show little, where w is the probability that they fetched the
+        label. All other submitters count as showing the label if they fetched it. The probability of such submitters is
+        an average over all other users' noisy labels, which count as revealed. Without any threshold the bound is the
+        probability that anybody submits the label.
 
         Args:
-            ratio: at least 1. limit: ignored; other classes with this method can stop early once the result's side of
-            it is known.
+            ratio: at least 1. limit: ignored; other classes with this method can stop early once it is known whether
+            the result exceeds `limit`.
         """
         if not self.bounds:
             return self.exposure
@@ -243,12 +246,12 @@ class Levels:
         """The best bound of the divergence HS_ratio of what is seen of the target's noisy label that follows from K > 0
         thresholds τ.
 
-        For a threshold τ, fetchers (users who may have fetched the label) whose probability of submitting a 1 is
-        outside [τ, 1-τ-w] are stray, where w is the probability that they fetch the label. They count as showing it if
-        they fetched it. Let H be the divergence of what all other fetchers show. The bound is the least of three: the
-        probability that anybody submits the label; the least over the thresholds of H plus the probability that a stray
-        fetcher shows the label; and a sum over all thresholds, sorted, of the steps between their values of H, each
-        times the probability that at every better threshold somebody is stray.
+        Let w be the probability that a fetcher (a user who may have fetched the label) did fetch it. At a threshold τ,
+        fetchers whose probability of submitting a 1 is outside [τ, 1-τ-w] are stray: they count as showing the label if
+        they fetched it. Let H be the divergence of what all other fetchers show. The result is the least of three
+        bounds. The first is the probability that anybody submits the label. The second is the least over the thresholds
+        of H plus the probability that a stray fetcher shows the label. The third is the sum over all thresholds in the
+        docstring of `Levels`.
 
         Args:
             within: (K,), H for each threshold.
@@ -268,13 +271,14 @@ class Levels:
 def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limit: float | None = None) -> float:
     """The bound keep · HS_r of δ(ε) of the target's label; 0 if keep is not positive.
 
-    HS_r is the hockey-stick divergence of what is seen if her noisy label is 1 and if it is 0. Her noisy label is her
-    label flipped with probability α, which gives keep = 1-α-αe^ε, rounded up here, and r = (e^ε(1-α)-α)/keep, rounded
-    down, as HS_r falls with r.
+    HS_r is the hockey-stick divergence of what is seen if the target's noisy label is 1 and if it is 0. Her noisy label
+    is her label flipped with probability α. This gives keep = 1-α-αe^ε and r = (e^ε(1-α)-α)/keep. Here keep is rounded
+    up, and r down, because HS_r falls with r.
 
     Args:
         levels: an object whose method `divergence` bounds HS_r. flip_prob: α. limit: a δ with which the result will be
-        compared; the result may then be larger, but is on the same side of it. None: the bound itself.
+        compared; the result may then be larger than the bound, but exceeds `limit` only if the bound does. None: the
+        bound itself.
     """
     keep, ratio = amplified(flip_prob, epsilon)
     if keep == 0.0:
@@ -286,7 +290,7 @@ def amplified_delta(levels: "Divergence", flip_prob: float, epsilon: float, limi
 def amplified(flip_prob: float, epsilon: float) -> tuple[float, float]:
     """keep = 1-α-αe^ε, rounded up, and the ratio r = (e^ε(1-α)-α)/keep, at least 1, rounded down; 0 and 1 if keep <= 0.
 
-    They follow from the noise on the target's own label: δ(ε) <= keep · HS_r.
+    They describe the noise on the target's own label: δ(ε) <= keep · HS_r.
     """
     keep, lose, relative_error = hockey_stick_coefficients(flip_prob, epsilon)
     if keep == 0.0:
@@ -303,6 +307,6 @@ class Divergence(Protocol):
         is 0, for a ratio of at least 1.
 
         Args:
-            limit: a number with which the result will be compared; the result may then be larger, but is on the
-            same side of it, which is quicker. None: the bound itself.
+            limit: a number with which the result will be compared. The result may then be larger than the bound, which
+            is quicker, but exceeds `limit` only if the bound does. None: the bound itself.
         """

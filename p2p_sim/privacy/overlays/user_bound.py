@@ -1,9 +1,10 @@
-"""Bounds of one user's δ(ε): those of the three-point pairs of her label's fetchers at several levels τ, and others.
+"""Bounds of one user's δ(ε), among them those of three-point pairs at several thresholds τ, called levels.
 
-At a level τ the three-point pairs bound the fetchers whose p_i lie in [τ, 1-τ-w] (see `fetch_distribution`). p_i is the
-probability that fetcher i submits a 1 if the target's noisy bit is 0, and w the probability that she fetches from the
-target. p_i lies outside only if the sum of i's fetch probabilities for the other users with noisy bit 1, or for those
-with noisy bit 0, is below τ. `Tails` bounds how likely this is.
+A fetcher is a user who may fetch the target's label. Let p_i be the probability that fetcher i submits a 1 if the
+target's noisy bit is 0, and w the probability that she fetches from the target. At a level τ the three-point pairs
+bound what fetchers whose p_i lie in [τ, 1-τ-w] show (see `fetch_distribution`). p_i lies outside this interval only if
+the sum of i's fetch probabilities for the other users with noisy bit 1, or for those with noisy bit 0, is below τ.
+`Tails` bounds how likely this is.
 """
 
 import math
@@ -29,9 +30,9 @@ from p2p_sim.privacy.overlays.symmetric_pairs import (
 from p2p_sim.privacy.randomized_response import cross, local_delta, outward
 
 _STRENGTHS = 2.0 ** np.arange(-6.0, 8.0, 0.25)
-"""Values of Chernoff's parameter that are tried; each is divided by the largest weight."""
+"""Values of Chernoff's parameter that are tried; each is divided by the largest weight (fetch probability)."""
 MOST_LINES = 128
-"""Largest number of different weights of one target's fetchers that are kept apart."""
+"""Largest number of different weights of one target's fetchers that are used unrounded."""
 _GRID = 24
 """If there are more than `MOST_LINES` different weights, they are rounded up to about twice this number of values."""
 _FEW = 8
@@ -39,13 +40,13 @@ _FEW = 8
 
 
 def tail_bounds(weights: Floats, flip_prob: float, levels: Floats) -> Floats:
-    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,): how likely a user is to submit a 1 with a
-    probability below the level.
+    """Upper bounds of Pr[Σ w_j Bernoulli(α) < level] at each level, (K,): of how likely a user's probability of
+    submitting a 1 is to be below the level.
 
-    w_j is the probability that she fetches from user j, whose noisy label counts as Bernoulli(α); labels of 1 only make
-    the sum larger. For equal w_j the bound is a binomial tail, otherwise Chernoff's bound. SciPy's incomplete beta
-    function was measured to be accurate to 5e-13, relative; the tail is enlarged by 1e-11. Chernoff's bound is enlarged
-    by as much; its exponent is a sum of logarithms that is accurate to 1e-13, relative.
+    w_j is the probability that she fetches from user j, whose noisy label counts as Bernoulli(α); users with label 1
+    only make the sum larger. For equal w_j the bound is a binomial tail, otherwise Chernoff's bound. SciPy's incomplete
+    beta function was measured to be accurate to a relative error of 5e-13; the tail is enlarged by 1e-11. Chernoff's
+    bound is enlarged by as much; its exponent is a sum of logarithms with a relative error of 1e-13.
 
     Args:
         weights: w_j, sorted, positive; if there are none, the bounds are 1. flip_prob: α in (0, 1/2]. levels: (K,),
@@ -64,11 +65,11 @@ def _even(weight: float, count: int, flip_prob: float, levels: Floats) -> Floats
     """Upper bounds of Pr[w · Bin(count, α) < level] at each level, (K,), w = `weight`.
 
     A user fetches from each of `count` others with probability w, and their noisy labels are 1 with probability α. The
-    result bounds how likely it is that she submits a 1 with a probability below the level.
+    result bounds how likely it is that her probability of submitting a 1 is below the level.
     """
     fewer = np.ceil(levels / weight * (1.0 + 1e-12))
     inside = np.minimum(fewer, count)
-    # 1 - I_α, not I_(1-α): the rounding of 1-α may be large beside α
+    # 1 - I_α, not I_(1-α): the rounding error of 1-α may be large relative to α
     exact = scipy.special.betaincc(inside, count - inside + 1.0, flip_prob) * (1.0 + 1e-11)
     return np.where(fewer > count, 1.0, exact + SUBNORMAL)
 
@@ -77,8 +78,8 @@ def _factors(weights: Floats, strengths: Floats, flip_prob: float) -> Floats:
     """Σ_j ln E exp(-s · w_j · Bernoulli(α)) over all weights w_j, for each of S positive parameters s in `strengths`,
     (S,).
 
-    Chernoff's bound of Pr[Σ_j w_j Bernoulli(α) < level] needs this logarithm of a moment generating function, and tries
-    all these s.
+    This is the logarithm of a moment generating function. Chernoff's bound of Pr[Σ_j w_j Bernoulli(α) < level] needs
+    it, for each s that is tried.
     """
     values, counts = np.unique(weights, return_counts=True)
     return np.asarray(np.log1p(flip_prob * np.expm1(-np.outer(strengths, values))) @ counts)
@@ -91,15 +92,15 @@ def _chernoff(exponents: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Tails:
-    """Bounds of the probability that a user's p_i is below a level. Each is for a row of a table without one of its
-    entries.
+    """Bounds of the probability that p_i is below a level, for users i.
 
-    p_i is the sum of the entries of row i for users, other than the target, whose noisy bit is 1.
+    p_i is the sum of i's fetch probabilities for users, other than the target, whose noisy bit is 1.
 
     Args:
-        row: a function that returns the entries of a user's row for users with hidden bits, in any order.
+        row: a function that returns a user's fetch probabilities for users with hidden bits, in any order.
         flip_prob: α in (0, 1/2]. levels: (K,), positive.
-        without: how many of the largest remaining entries are left out as well, since the learner may know their bits.
+        without: how many of the largest fetch probabilities, besides that for the target, are left out, since the
+            learner may know the bits of these users.
     """
 
     row: Callable[[int], Floats]
@@ -126,7 +127,7 @@ class Tails:
             else:
                 bounds[index] = even
         if uneven:
-            # The row's factors minus those of the entry; off by at most 1e-12 times the row's factors.
+            # The row's factors minus those of the entry, with an error of at most 1e-12 times the row's factors.
             strengths, factors = np.stack([self._moments(user) for user in users[uneven].tolist()], axis=1)
             own = np.log1p(self.flip_prob * np.expm1(-strengths * entries[uneven][:, None]))
             factors = factors - own + 1e-12 * np.abs(factors)
@@ -138,8 +139,8 @@ class Tails:
         """Bounds of the probability that a user's probability of submitting a 1 is below each of the K thresholds in
         `levels`, as (count, K) with equal rows.
 
-        They hold for each of the users, and for any target: the sum of a user's fetch probabilities for others with
-        noisy label 1 counts without the largest one, as that may be her probability for the target.
+        They hold for each of the users, and for any target: each user's largest fetch probability is left out, because
+        that may be her fetch probability for the target.
 
         Args:
             users: the users, by number. count: how many copies of the bounds are returned.
@@ -152,13 +153,13 @@ class Tails:
         thresholds in `levels`, with one of her fetch probabilities left out.
 
         Args:
-            user: her number. entry: the fetch probability that is left out, that for the target. If the learner may
-            know noisy labels that coalition members fetched, as many of the largest others (`without`) are left out as
-            well.
+            user: her number. entry: the fetch probability that is left out, that for the target. The learner may know
+            `without` noisy labels that coalition members fetched; then as many of the largest other fetch probabilities
+            are left out as well.
 
         Returns:
-            None if no label may be known so and the remaining fetch probabilities differ: then the quick bounds for
-            equal ones do not apply.
+            None if `without` is 0 and the remaining fetch probabilities differ: then the quick bounds for equal fetch
+            probabilities do not apply.
         """
         if self.without:
             hiding = self._hiding(user)
@@ -173,18 +174,18 @@ class Tails:
 
     @remembered
     def _bounds_of(self, weights: bytes) -> Floats:
-        """Bounds of the probability that a user submits a 1 with a probability below each of the K thresholds in
+        """Bounds of the probability that a user's probability of submitting a 1 is below each of the K thresholds in
         `levels`, (K,), stored for equal arguments.
 
         Args:
-            weights: the bytes of the sorted float64 array of her fetch probabilities that count; bytes, unlike an
-            array, can be looked up among the stored results.
+            weights: the bytes of the sorted float64 array of the fetch probabilities that are not left out; bytes,
+            unlike an array, can be looked up among the stored results.
         """
         return tail_bounds(np.frombuffer(weights), self.flip_prob, self.levels)
 
     @remembered
     def _bounds_of_equal(self, weight: float, count: int) -> Floats:
-        """Bounds of the probability that a user submits a 1 with a probability below each of the K thresholds in
+        """Bounds of the probability that a user's probability of submitting a 1 is below each of the K thresholds in
         `levels`, (K,), stored for equal arguments.
 
         Args:
@@ -199,9 +200,9 @@ class Tails:
     @remembered
     def _ends(self, user: int) -> tuple[int, list[float]]:
         """How many fetch probabilities a user has for users whose noisy labels the learner does not know, and the two
-        least and the two largest of them, ascending.
+        smallest and the two largest of them, ascending.
 
-        They tell quickly whether all are equal once any one is left out.
+        These four tell quickly whether all others are equal once any one of them is left out.
         """
         hiding = self._hiding(user)
         return hiding.size, [*hiding[:2].tolist(), *hiding[-2:].tolist()]
@@ -220,15 +221,17 @@ class Tails:
 class TargetLevels:
     """The bounds of `Levels` for one target, each level computed when it is first needed.
 
-    Her fetchers come in groups. The users of a group have equal rows, so that all or none of them are stray. A larger
-    weight gives a pair of laws with larger divergences, so that weights may be rounded up.
+    Her fetchers come in groups. The users of a group have equal rows of fetch probabilities, so that all or none of
+    them are stray. A larger weight w, the probability of fetching from the target, gives a pair of laws with larger
+    divergences, so that weights may be rounded up.
 
     Args:
-        weights, rates, counts: (G,), each group's w, its users' rate, and how many users it has.
+        weights, rates, counts: (G,), for each group the weight w and the rate of each of its users, and how many users
+            it has.
         flip_prob: α in [0, 1/2].
         tails: (G, K), for each group and each level of `SHARES` the bound of `Tails` for the group's row without the
             target; None if α is below `LEAST_FLIP`.
-        copies: (G,), how many such groups there are, each with a row of its own.
+        copies: (G,), how many groups like this one there are, each with a row of its own.
     """
 
     weights: Floats
@@ -247,10 +250,10 @@ class TargetLevels:
 
     @cached_property
     def _exposures(self) -> Floats:
-        """For each of G groups of users with equal rows of fetch probabilities, the probability that some user of the
-        group submits the target's noisy label, (G,), rounded up; in the order of `weights`.
+        """For each of G groups of users with equal rows of fetch probabilities, the probability that at least one user
+        of the group submits the target's noisy label, (G,), rounded up; in the order of `weights`.
 
-        The bounds use it for groups whose users count as showing that label openly.
+        The bounds use this probability for groups whose users count as showing that label openly.
         """
         with np.errstate(divide="ignore"):
             unseen = self.counts * np.log1p(-self.rates * np.minimum(self.weights, 1.0))
@@ -267,11 +270,11 @@ class TargetLevels:
         return self.some(range(len(SHARES)))
 
     def some(self, levels: Sequence[int]) -> Levels:
-        """The bound of what is seen of the target's noisy label that combines some thresholds τ; no less than the bound
-        that combines all of them.
+        """The bound of what is seen of the target's noisy label that combines some thresholds τ. It is never less than
+        the bound that combines all of them.
 
-        For one τ, users who may fetch the label and whose probability of submitting a 1 is not between τ and 1-τ-w
-        count as showing the label if they fetched it, where w is the probability that they fetch it.
+        Let w be the probability that a user fetches the label. For one τ, users who may fetch the label and whose
+        probability of submitting a 1 is not between τ and 1-τ-w count as showing the label if they fetched it.
 
         Args:
             levels: indices of the thresholds in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share
@@ -280,11 +283,14 @@ class TargetLevels:
         return Levels(self._exposure, tuple(bound for level in levels if (bound := self._level(level)) is not None))
 
     def best(self, ratio: float) -> tuple[int, ...]:
-        """Indices of up to 8 thresholds τ that together bound the divergence HS_ratio nearly as well as all, chosen
-        greedily. They are indices in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share times α.
+        """Up to 8 thresholds τ that together bound the divergence HS_ratio nearly as well as all, chosen greedily.
 
-        A user who may fetch the target's label submits a 1 with a probability that is compared with τ. Each τ gives a
-        bound of what is seen of the label. The result is empty if no τ gives one.
+        A user who may fetch the target's label submits a 1 with a probability that is compared with τ. Each τ may give
+        a bound of what is seen of the label; the result is empty if none does.
+
+        Returns:
+            The indices of the thresholds in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share times
+            α.
         """
         chosen: tuple[int, ...] = ()
         within = {k: bound.law.divergence(ratio) for k in range(len(SHARES)) if (bound := self._level(k))}
@@ -298,21 +304,20 @@ class TargetLevels:
     @remembered
     def _level(self, level: int) -> LevelBound | None:
         """The bound of what is seen of the target's noisy label that follows from one threshold τ. It is None if it
-        would be little better than the probability that anybody submits the label, or if no bounds of `tails` are
-        given.
+        would be little better than the probability that anybody submits the label, or if `tails` is None.
 
-        Fetchers are the users who may fetch from the target, and w is the probability that one of them does. Those
-        whose probability of submitting a 1 may not be in [τ, 1-τ-w] are stray: they count as showing her noisy label if
-        they submit it. All others count as showing three outcomes each, with probabilities (τ, 1-2τ-w, τ+w) for one
-        noisy label and in reverse order for the other, which is no less than what they show.
+        Fetchers are the users who may fetch from the target, and w is the probability that one of them does. A fetcher
+        is stray if her probability of submitting a 1 is outside [τ, 1-τ-w]. Stray fetchers count as showing the
+        target's noisy label if they submit it. All others count as showing one of three outcomes, with probabilities
+        (τ, 1-2τ-w, τ+w) for one noisy label and in reverse order for the other. This is no less than what they show.
 
         Args:
             level: the index of τ/α in `SHARES`, a list of shares from 0.05 to 0.95.
 
         Returns:
             The probability that a stray fetcher shows the label; the part of it that is due to fetchers who always
-            count as stray; the probability that any other is stray; and the law of the privacy loss of all who are not
-            stray.
+            count as stray; the probability that any other fetcher is stray; and the law of the privacy loss of all who
+            are not stray.
         """
         if self.tails is None:
             return None
@@ -341,7 +346,7 @@ def any_of(chances: Floats, copies: Floats, draws: int = 1) -> float:
     """The probability that at least one of several independent events happens, rounded up.
 
     Args:
-        chances: (E,), the probability of each event. copies: (E,), how many events have this probability.
+        chances: (E,), probabilities of events. copies: (E,), how many events have each probability.
         draws: how many independent trials each event has.
     """
     with np.errstate(divide="ignore"):
@@ -355,11 +360,11 @@ class UserBound:
 
     Args:
         flip_prob: α in [0, 1/2].
-        met: probability that a coalition member fetched her bit, or 1 if the bit is known. Then only the noise on it
-            protects.
+        met: probability that a coalition member fetched her bit, or 1 if the bit is known. If a member did, only the
+            bit's noise protects her.
         ways: functions that each build a bound for the case that no member fetched her bit; each is called when first
             needed, and the least bound counts.
-        levels: the levels that the last way combines, and of which the first way combines a few.
+        levels: the thresholds τ that the last way combines; the first way combines a few of them.
         precision: largest relative error of ε, which is rounded up.
     """
 
@@ -383,12 +388,15 @@ class UserBound:
         return cross(lambda epsilon: not self.holds(epsilon, delta), self.flip_prob, precision=self.precision)[1]
 
     def best_levels(self, epsilon: float) -> tuple[int, ...]:
-        """Indices of a few thresholds τ that together nearly give the least δ(ε); empty if another kind of bound is
-        better, or if there are no thresholds. They are indices in `SHARES`, a list of shares of α from 0.05 to 0.95; τ
-        is such a share times α.
+        """A few thresholds τ that together nearly give the least δ(ε); none if another kind of bound is better, or if
+        there are no thresholds.
 
         A user who may fetch the label submits a 1 with a probability that is compared with τ; each τ gives a bound of
         what is seen of the label.
+
+        Returns:
+            The indices of the thresholds in `SHARES`, a list of shares of α from 0.05 to 0.95; τ is such a share times
+            α.
         """
         if self.levels is None:
             return ()
@@ -400,15 +408,15 @@ class UserBound:
         return self.levels.best(ratio)
 
     def _bounds(self, epsilon: float, delta: float | None = None) -> Iterator[float]:
-        """Yield upper bounds of δ(ε), of which the least counts: first that of the noise on her label alone, then one
-        for each function in `ways`, which each build a bound of what the submissions show.
+        """Yield upper bounds of δ(ε); the least of them counts. The first is that of the noise on her label alone. One
+        for each function in `ways` follows; each function builds a bound of what the submissions show.
 
-        The latter are averages over two cases: a coalition member fetched the noisy label, so that only its noise
-        protects, or none did.
+        Each of the latter is an average over two cases: a coalition member fetched the noisy label, so that only the
+        label's noise protects, or none did.
 
         Args:
-            delta: a δ with which the bounds will be compared; a bound may then be larger, but is on the same side of
-            it. None: the bounds themselves.
+            delta: a δ with which the bounds will be compared. A yielded value may then be larger than the bound, but
+            exceeds `delta` only if the bound does. None: the bounds themselves.
         """
         direct = local_delta(self.flip_prob, epsilon).upper
         yield direct
